@@ -1,0 +1,1 @@
+//! The mock LLM and the agents that demo and tests share.
