@@ -1,0 +1,62 @@
+//! The normalised text as a person reads it: what two texts must share to be similar.
+//!
+//! Off the request path: `kill-switch fingerprint`, excerpts in evidence, and the tests use it.
+
+use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
+
+/// Normalises a whole text. `custom` names the placeholders of operators' patterns.
+pub fn normalised(text: &[u8]) -> String {
+    let mut display = Display::default();
+    let mut normaliser = Normaliser::default();
+    normaliser.push(text, &mut display);
+    normaliser.finish(&mut display);
+    display.text
+}
+
+/// A sink that writes tokens down, with the white space between them collapsed.
+#[derive(Default)]
+struct Display {
+    text: String,
+    space: bool,
+}
+
+impl Display {
+    fn write(&mut self, piece: &str) {
+        if self.space && !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        self.space = false;
+        self.text.push_str(piece);
+    }
+}
+
+impl Sink for Display {
+    fn word(&mut self, word: Word<'_>) {
+        match word {
+            Word::Ascii(bytes) => self.write(&String::from_utf8_lossy(bytes).to_ascii_lowercase()),
+            Word::Folded(bytes) => self.write(&String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    fn number(&mut self, _: &[u8], _: Number) {
+        self.write("<NUM>");
+    }
+
+    fn placeholder(&mut self, placeholder: Placeholder) {
+        match placeholder {
+            Placeholder::Timestamp => self.write("<TS>"),
+            Placeholder::Id => self.write("<ID>"),
+            Placeholder::Custom(index) => self.write(&format!("<CUSTOM_{index}>")),
+        }
+    }
+
+    fn gap(&mut self, bytes: &[u8]) {
+        for character in String::from_utf8_lossy(bytes).chars() {
+            if character.is_whitespace() {
+                self.space = true;
+            } else {
+                self.write(character.encode_utf8(&mut [0; 4]));
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What is kept of a text: its SimHash, an exact digest, and whether it says enough to identify anything.
+//!
+//! The digest tells *the same* from *nearly the same*. It is taken of the same tokens, in order, with one difference:
+//! plain numbers keep their value. "12 tests failed" and "7 tests failed" are similar to a SimHash, but an agent that
+//! gets from one to the other has made progress.
+//!
+//! A text beyond [`FULL`] bytes is sampled: blocks of it, ever further apart, so that the cost of a megabyte stays near
+//! that of a hundred kilobytes. A change in the part that is skipped is not seen.
+
+use std::rc::Rc;
+
+use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
+use super::patterns::{GATHER_MAX, Part, Pattern, cut};
+use super::simhash::{Accumulator, SimHash, mix};
+
+/// Bytes of a text that are always looked at.
+pub const FULL: usize = 96 * 1024;
+/// Beyond that, one block of this size is taken of every four, then eight, then sixteen blocks...
+const BLOCK: usize = 2048;
+/// Fewer distinct words than this identify nothing: "ok", "done", an empty output.
+const INFORMATIVE_WORDS: u32 = 3;
+
+/// What is kept of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// For similarity.
+    pub simhash: SimHash,
+    /// For sameness.
+    pub digest: u32,
+    /// Whether the text holds enough distinct words to identify anything.
+    pub informative: bool,
+}
+
+impl Fingerprint {
+    /// Whether the two texts are similar.
+    pub fn is_similar(self, other: Self) -> bool {
+        self.simhash.is_similar(other.simhash)
+    }
+
+    /// Whether the two texts are the same but for volatile parts.
+    pub fn is_same(self, other: Self) -> bool {
+        self.digest == other.digest && self.is_similar(other)
+    }
+}
+
+/// Text in, in chunks of any size; a [`Fingerprint`] out. Reusable, since its buffers are worth keeping.
+#[derive(Clone, Debug, Default)]
+pub struct Fingerprinter {
+    normaliser: Normaliser,
+    features: Features,
+    length: usize,
+    patterns: Rc<[Pattern]>,
+    gathered: Vec<u8>,
+}
+
+impl Fingerprinter {
+    /// One that replaces what operators' patterns match.
+    pub fn with_patterns(patterns: Rc<[Pattern]>) -> Self {
+        Self { patterns, ..Self::default() }
+    }
+
+    /// Takes the next chunk of the text.
+    pub fn push(&mut self, mut chunk: &[u8]) {
+        if self.patterns.is_empty() {
+            return self.take(chunk);
+        }
+        while !chunk.is_empty() {
+            let (now, later) = chunk.split_at(chunk.len().min(GATHER_MAX - self.gathered.len()));
+            self.gathered.extend_from_slice(now);
+            if self.gathered.len() == GATHER_MAX {
+                self.cut();
+            }
+            chunk = later;
+        }
+    }
+
+    /// Ends a part: what comes next is another text, not its continuation.
+    pub fn part(&mut self) {
+        self.cut();
+        self.normaliser.finish(&mut self.features);
+    }
+
+    /// Takes what is not text, such as an image, as if it were one word.
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        self.part();
+        self.length += bytes.len();
+        let hash = hash_bytes(bytes, 0);
+        self.features.note(hash);
+        self.features.votes.add(hash);
+    }
+
+    /// Whether nothing was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0 && self.gathered.is_empty()
+    }
+
+    /// The fingerprint of all that was pushed. As new afterwards.
+    pub fn finish(&mut self) -> Fingerprint {
+        self.part();
+        self.length = 0;
+        self.features.finish()
+    }
+
+    fn take(&mut self, mut chunk: &[u8]) {
+        while !chunk.is_empty() {
+            let (take, skip) = sample(self.length, chunk.len());
+            let (now, later) = chunk.split_at(take);
+            self.normaliser.push(now, &mut self.features);
+            if skip > 0 {
+                self.normaliser.finish(&mut self.features);
+            }
+            self.length += take + skip;
+            chunk = later.get(skip..).unwrap_or_default();
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        let patterns = Rc::clone(&self.patterns);
+        cut(&patterns, &String::from_utf8_lossy(&gathered), |part| match part {
+            Part::Text(text) => self.take(text.as_bytes()),
+            Part::Match(index) => {
+                self.normaliser.finish(&mut self.features);
+                self.length += 1;
+                self.features.placeholder(Placeholder::Custom(index));
+            }
+        });
+    }
+}
+
+/// How many of the next `available` bytes to take, and how many to skip after them.
+fn sample(position: usize, available: usize) -> (usize, usize) {
+    if position < FULL {
+        return (available.min(FULL - position), 0);
+    }
+    let beyond = position - FULL;
+    let stride = BLOCK << (position / FULL).ilog2().saturating_add(2);
+    let within = beyond % stride;
+    if within < BLOCK { (available.min(BLOCK - within), 0) } else { (0, available.min(stride - within)) }
+}
+
+/// Tokens to votes and digest.
+#[derive(Clone, Debug, Default)]
+struct Features {
+    votes: Accumulator,
+    digest: u64,
+    distinct_words: u32,
+}
+
+impl Features {
+    fn finish(&mut self) -> Fingerprint {
+        let digest = mix(self.digest);
+        let fingerprint = Fingerprint {
+            simhash: self.votes.finish(),
+            digest: (digest >> 32) as u32,
+            informative: self.distinct_words >= INFORMATIVE_WORDS,
+        };
+        self.digest = 0;
+        self.distinct_words = 0;
+        fingerprint
+    }
+
+    #[inline(always)]
+    fn note(&mut self, value: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;
+const TIMESTAMP: u64 = 0x1C69_B3F7_4AC4_AE35;
+const ID: u64 = 0xD1B5_4A32_D192_ED03;
+const CUSTOM: u64 = 0xABC9_8388_FB8F_AC03;
+
+impl Sink for Features {
+    #[inline(always)]
+    fn word(&mut self, word: Word<'_>) {
+        let hash = match word {
+            Word::Ascii(bytes) => hash_bytes(bytes, 0x2020_2020_2020_2020),
+            Word::Folded(bytes) => hash_bytes(bytes, 0),
+        };
+        self.note(hash);
+        self.distinct_words += u32::from(self.votes.add(hash));
+    }
+
+    fn number(&mut self, digits: &[u8], kind: Number) {
+        self.note(match kind {
+            Number::Plain => hash_bytes(digits, 0),
+            Number::Label => NUMBER,
+        });
+        self.votes.add(NUMBER);
+    }
+
+    fn placeholder(&mut self, placeholder: Placeholder) {
+        let hash = match placeholder {
+            Placeholder::Timestamp => TIMESTAMP,
+            Placeholder::Id => ID,
+            Placeholder::Custom(index) => mix(CUSTOM ^ u64::from(index)),
+        };
+        self.note(hash);
+        self.votes.add(hash);
+    }
+
+    #[inline(always)]
+    fn gap(&mut self, _: &[u8]) {}
+}
+
+/// The hash of a short piece of bytes, each or-ed with its byte of `fold`: 0x20 makes ASCII letters lower case.
+///
+/// Loads overlap where the length is no multiple of eight, so that nothing is copied and no byte is read alone.
+#[inline(always)]
+pub fn hash_bytes(bytes: &[u8], fold: u64) -> u64 {
+    const K1: u64 = 0x9E37_79B9_7F4A_7C15;
+    const K2: u64 = 0xE703_7ED1_A0B4_28DB;
+    let len = bytes.len();
+    let (low, high) = match len {
+        0 => return K2,
+        1..4 => {
+            let at = |index: usize| u64::from(bytes.get(index).copied().unwrap_or(0));
+            ((at(0) | at(len / 2) << 8 | at(len - 1) << 16) | fold, 0)
+        }
+        4..8 => (u64::from(u32_at(bytes, 0)) | fold, u64::from(u32_at(bytes, len - 4)) | fold),
+        8..=16 => (u64_at(bytes, 0) | fold, u64_at(bytes, len - 8) | fold),
+        _ => return hash_long(bytes, fold),
+    };
+    mix((low ^ K1.wrapping_mul(len as u64)).wrapping_mul(K2) ^ high.wrapping_mul(K1).rotate_left(32))
+}
+
+/// As [`hash_bytes`], for more than 16 bytes.
+fn hash_long(bytes: &[u8], fold: u64) -> u64 {
+    let mut hash = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let word = match chunk.len() {
+            8 => u64_at(chunk, 0),
+            _ => u64_at(bytes, bytes.len() - 8),
+        };
+        hash = mix(hash ^ (word | fold)).rotate_left(17);
+    }
+    mix(hash)
+}
+
+#[inline(always)]
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|slice| slice.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+#[inline(always)]
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|slice| slice.try_into().ok()).map_or(0, u32::from_le_bytes)
+}

@@ -1,0 +1,24 @@
+//! Counting to the letter of the specification.
+//!
+//! Prompts and answers within the similarity distance count, and so do identical tool signatures, whatever they led to.
+//! It stops a plain loop on its sixth call. It also stops most healthy agents that use tools, since the last user
+//! message stays the same through a whole chain of tool calls: `progress` is the default.
+
+use super::score::{Repeat, Strength};
+use super::window::Call;
+
+/// What of each past call the current one repeats, the latest first.
+pub fn repeats<'a>(past: &'a [Call], now: &'a Call) -> impl Iterator<Item = Repeat> + 'a {
+    let latest = past.iter().rposition(|call| call.answer.text().is_some());
+    let answer = latest.and_then(|index| past.get(index)?.answer.text());
+    past.iter().enumerate().rev().map(move |(index, call)| {
+        let same_tools = now.tools.signature().is_some() && call.tools.signature() == now.tools.signature();
+        let texts = call.answer.text().zip(answer).filter(|_| Some(index) != latest);
+        Repeat {
+            index,
+            prompt: Strength::full(call.input.is_similar(now.input)),
+            response: Strength::full(texts.is_some_and(|(text, answer)| text.is_similar(answer))),
+            tool: Strength::full(same_tools),
+        }
+    })
+}

@@ -1,0 +1,484 @@
+//! Volatile text to canonical tokens, in one streaming pass.
+//!
+//! Two texts that differ only in case, white space, numbers, timestamps and ids give the same tokens. The text is cut
+//! into *words*: runs of ASCII letters and digits, and runs of other letters; characters of scripts that are written
+//! without spaces are words of their own. A word is at most [`WORD_MAX`] bytes, longer runs are cut there. Then, first
+//! match wins:
+//!
+//! | token | what it stands for |
+//! |---|---|
+//! | `<ID>` | a UUID |
+//! | `<TS>` | an ISO date, or date and time (`2024-01-15`, `2024-01-15T10:30:00.123+05:00`) |
+//! | `<NUM>` | digits, with `.` or `,` groups (`3.14`, `1,234`, `10.0.0.1`); `0x` and hex digits |
+//! | `<ID>` | 7 or more hex digits that mix digits and letters; 16 or more characters with two separate groups of digits |
+//! | words | all else: letters as they are, groups of digits inside as `<NUM>` (`v2` is `v<NUM>`) |
+//!
+//! Nothing is built: tokens go to a [`Sink`] as slices of the input. How the input is cut into chunks is invisible: a
+//! token is only decided when the [`LOOK_AHEAD`] bytes after its start are at hand, or the text has ended.
+//!
+//! Known inaccuracy: a hexadecimal word with a digit in it (`facade1`) is taken for an id, as is a long identifier with
+//! two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
+
+/// The longest word; longer runs are cut at this many bytes.
+pub const WORD_MAX: usize = 64;
+/// What must be visible from a token's start to decide it: a number and the group after it are the longest.
+const LOOK_AHEAD: usize = 2 * WORD_MAX + 4;
+/// Chunks are gathered into blocks of this size, so that many small ones cost no more than a large one.
+const BLOCK: usize = 4096;
+
+/// What stands for volatile text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placeholder {
+    /// `<TS>`
+    Timestamp,
+    /// `<ID>`
+    Id,
+    /// An operator's own, by its index.
+    Custom(u8),
+}
+
+/// Where the tokens of a normalised text go.
+pub trait Sink {
+    /// Letters. ASCII words arrive in the case they were written in, others lowercased.
+    fn word(&mut self, word: Word<'_>);
+    /// Digits. `Plain` ones may be what the text is about, the others are labels and measurements.
+    fn number(&mut self, digits: &[u8], kind: Number);
+    /// Volatile text that is not a number.
+    fn placeholder(&mut self, placeholder: Placeholder);
+    /// What stands between tokens: white space, punctuation, invalid UTF-8.
+    fn gap(&mut self, bytes: &[u8]);
+}
+
+/// A word and how to fold its case.
+#[derive(Clone, Copy, Debug)]
+pub enum Word<'a> {
+    /// ASCII letters in any case: `byte | 0x20` folds them.
+    Ascii(&'a [u8]),
+    /// Already lowercased.
+    Folded(&'a [u8]),
+}
+
+/// What a number is, judged by how it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// A whole number of up to four digits that stands free: a count, a percentage, a line, an exit code.
+    Plain,
+    /// Long, with a fraction, or attached to a name (`#7`, `req-7`, `15ms`): an id, a time, a measurement.
+    Label,
+}
+
+const DIGIT: u8 = 1;
+const HEX_LETTER: u8 = 2;
+const LETTER: u8 = 4;
+const OTHER: u8 = 8;
+
+/// What each byte may be part of; 0 is a gap.
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[allow(clippy::indexing_slicing)] // `byte` is below 256
+        {
+            table[byte] = match byte as u8 {
+                b'0'..=b'9' => DIGIT,
+                b'a'..=b'f' | b'A'..=b'F' => HEX_LETTER,
+                b'g'..=b'z' | b'G'..=b'Z' => LETTER,
+                0x80.. => OTHER,
+                _ => 0,
+            };
+        }
+        byte += 1;
+    }
+    table
+}
+
+fn class(byte: u8) -> u8 {
+    CLASS.get(byte as usize).copied().unwrap_or(0)
+}
+
+/// The streaming pass. Feed it with [`push`](Self::push), end it with [`finish`](Self::finish).
+#[derive(Clone, Debug)]
+pub struct Normaliser {
+    block: Box<[u8; BLOCK]>,
+    filled: usize,
+    scanner: Scanner,
+}
+
+/// What of the pass is not text.
+#[derive(Clone, Copy, Debug)]
+struct Scanner {
+    before: Before,
+}
+
+/// What stood right before the position that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// A gap, or nothing.
+    Gap,
+    /// A number that `.5` or `,000` may continue.
+    Number,
+    /// Any other token.
+    Token,
+    /// One of `#-_`, which tie a number to a name.
+    Tie,
+}
+
+impl Default for Normaliser {
+    fn default() -> Self {
+        Self { block: Box::new([0; BLOCK]), filled: 0, scanner: Scanner { before: Before::Gap } }
+    }
+}
+
+impl Normaliser {
+    /// Takes the next chunk of the text.
+    pub fn push(&mut self, mut chunk: &[u8], sink: &mut impl Sink) {
+        while !chunk.is_empty() {
+            let (now, later) = chunk.split_at(chunk.len().min(BLOCK - self.filled));
+            let end = self.filled + now.len();
+            if let Some(room) = self.block.get_mut(self.filled..end) {
+                room.copy_from_slice(now);
+            }
+            self.filled = end;
+            if end == BLOCK {
+                let done = self.scanner.scan(&self.block[..], false, sink);
+                self.block.copy_within(done.., 0);
+                self.filled -= done;
+            }
+            chunk = later;
+        }
+    }
+
+    /// Says that the text has ended. The normaliser is as new afterwards.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.scanner.scan(self.block.get(..self.filled).unwrap_or_default(), true, sink);
+        self.filled = 0;
+        self.scanner.before = Before::Gap;
+    }
+}
+
+impl Scanner {
+    /// Emits every token that can be decided and returns how many bytes that took.
+    #[inline(never)] // a hot loop of its own: V8 compiles it better than inlined into a larger function
+    fn scan(&mut self, text: &[u8], ended: bool, sink: &mut impl Sink) -> usize {
+        let decidable = if ended { text.len() } else { text.len().saturating_sub(LOOK_AHEAD) };
+        let mut at = 0;
+        while at < decidable {
+            let rest = text.get(at..).unwrap_or_default();
+            at += match self.before {
+                Before::Number => self.after_number(rest, sink),
+                _ => self.token_or_gap(rest, sink),
+            };
+        }
+        at
+    }
+
+    /// Takes one token, or a gap and what ends it.
+    #[inline(always)]
+    fn token_or_gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        let mut kinds = 0;
+        let mut len = 0;
+        for &byte in rest.iter().take(WORD_MAX) {
+            let kind = class(byte);
+            if kind == 0 || kind == OTHER {
+                break;
+            }
+            kinds |= kind;
+            len += 1;
+        }
+        let run = rest.get(..len).unwrap_or_default();
+        if kinds & DIGIT == 0 && kinds != 0 && !(len == 8 && kinds == HEX_LETTER) {
+            sink.word(Word::Ascii(run));
+            self.before = Before::Token;
+            return len;
+        }
+        match rest.first().map(|&byte| class(byte)) {
+            Some(0) => self.gap(rest, sink),
+            Some(OTHER) => self.other(rest, sink),
+            _ => self.with_digits(rest, run, kinds, sink),
+        }
+    }
+
+    fn gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        // Bounded, so that a long gap cannot run past what is decidable by more than a word.
+        let len = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == 0).count();
+        let bytes = rest.get(..len).unwrap_or_default();
+        self.before = match bytes.last() {
+            Some(b'#' | b'-' | b'_') => Before::Tie,
+            _ => Before::Gap,
+        };
+        sink.gap(bytes);
+        len
+    }
+
+    /// A run that holds a digit, or that may begin a UUID.
+    fn with_digits(&mut self, rest: &[u8], run: &[u8], kinds: u8, sink: &mut impl Sink) -> usize {
+        if let Some(len) = uuid(rest, run) {
+            return self.placeholder(Placeholder::Id, len, sink);
+        }
+        if kinds == DIGIT {
+            if let Some(len) = timestamp(rest, run) {
+                return self.placeholder(Placeholder::Timestamp, len, sink);
+            }
+            return self.number(rest, run, sink);
+        }
+        if is_hex_number(run) {
+            sink.number(run, Number::Label);
+            self.before = Before::Token;
+            return run.len();
+        }
+        if is_id(run, kinds) {
+            return self.placeholder(Placeholder::Id, run.len(), sink);
+        }
+        for piece in run.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+            if piece.first().is_some_and(u8::is_ascii_digit) {
+                sink.number(piece, Number::Label);
+            } else {
+                sink.word(Word::Ascii(piece));
+            }
+        }
+        self.before = Before::Token;
+        run.len()
+    }
+
+    fn placeholder(&mut self, placeholder: Placeholder, len: usize, sink: &mut impl Sink) -> usize {
+        sink.placeholder(placeholder);
+        self.before = Before::Token;
+        len
+    }
+
+    /// A number, with the first of the groups that may follow it, since they decide what kind it is.
+    fn number(&mut self, rest: &[u8], run: &[u8], sink: &mut impl Sink) -> usize {
+        let free = self.before == Before::Gap && run.len() <= 4;
+        let more = rest.get(run.len()..).and_then(number_group);
+        let tied = matches!(rest.get(run.len()), Some(b'-' | b'_'));
+        let kind = if free && more.is_none() && !tied { Number::Plain } else { Number::Label };
+        sink.number(run, kind);
+        self.before = Before::Number;
+        run.len()
+    }
+
+    /// `.5` or `,000` right after a number belongs to it and says nothing new.
+    fn after_number(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        if let Some(len) = number_group(rest) {
+            return len;
+        }
+        self.before = Before::Token;
+        self.token_or_gap(rest, sink)
+    }
+
+    /// Letters, ideographs, symbols and white space beyond ASCII.
+    fn other(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == OTHER).count();
+        let whole = whole_characters(rest.get(..run).unwrap_or_default(), run == WORD_MAX);
+        let mut word = Lowercase::default();
+        for chunk in whole.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match script(character) {
+                    Script::Spaced => word.push(character),
+                    Script::Unspaced => {
+                        word.flush(sink);
+                        word.push(character);
+                        word.flush(sink);
+                    }
+                    Script::None => {
+                        word.flush(sink);
+                        sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
+                    }
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                word.flush(sink);
+                sink.gap(chunk.invalid());
+            }
+        }
+        word.flush(sink);
+        self.before = Before::Gap;
+        whole.len()
+    }
+}
+
+/// Cuts a character that the word limit would split in two off the end.
+fn whole_characters(run: &[u8], cut: bool) -> &[u8] {
+    let is_start = |byte: &u8| byte & 0xC0 != 0x80;
+    match run.iter().rposition(is_start) {
+        Some(last) if cut && last > 0 && std::str::from_utf8(run.get(last..).unwrap_or_default()).is_err() => {
+            run.get(..last).unwrap_or_default()
+        }
+        _ => run,
+    }
+}
+
+/// How a script separates its words.
+enum Script {
+    /// By spaces: letters join to words.
+    Spaced,
+    /// Not at all: each character is a word.
+    Unspaced,
+    /// Not a letter.
+    None,
+}
+
+fn script(character: char) -> Script {
+    match character {
+        '\u{2000}'..='\u{2BFF}' | '\u{3000}'..='\u{303F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FF00}'..='\u{FF0F}' => {
+            Script::None
+        }
+        _ if character.is_whitespace() || character.is_control() => Script::None,
+        '\u{E00}'.. => Script::Unspaced,
+        _ if character.is_alphanumeric() => Script::Spaced,
+        _ => Script::None,
+    }
+}
+
+/// One lowercased word of non-ASCII letters. Lowercasing can lengthen it: what does not fit is dropped.
+struct Lowercase {
+    bytes: [u8; 2 * WORD_MAX],
+    len: usize,
+}
+
+impl Default for Lowercase {
+    fn default() -> Self {
+        Self { bytes: [0; 2 * WORD_MAX], len: 0 }
+    }
+}
+
+impl Lowercase {
+    fn push(&mut self, character: char) {
+        for lower in character.to_lowercase() {
+            let end = self.len + lower.len_utf8();
+            if let Some(space) = self.bytes.get_mut(self.len..end) {
+                lower.encode_utf8(space);
+                self.len = end;
+            }
+        }
+    }
+
+    fn flush(&mut self, sink: &mut impl Sink) {
+        if self.len > 0 {
+            sink.word(Word::Folded(self.bytes.get(..self.len).unwrap_or_default()));
+            self.len = 0;
+        }
+    }
+}
+
+/// The length of `.5` or `,000` at the start of `rest`: a separator and a run of digits and nothing else.
+fn number_group(rest: &[u8]) -> Option<usize> {
+    if !matches!(rest.first(), Some(b'.' | b',')) {
+        return None;
+    }
+    let run = rest.iter().skip(1).take(WORD_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+    let ends = run == WORD_MAX || !rest.get(1 + run).is_some_and(u8::is_ascii_alphanumeric);
+    (run > 0 && ends).then_some(1 + run)
+}
+
+/// `0x` and hex digits.
+fn is_hex_number(run: &[u8]) -> bool {
+    matches!(run, [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// A word that identifies rather than says: see the table above.
+fn is_id(run: &[u8], kinds: u8) -> bool {
+    let hex = kinds == DIGIT | HEX_LETTER && run.len() >= 7;
+    let groups =
+        || run.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()).filter(|piece| is_digits(piece)).count();
+    hex || (run.len() >= 16 && groups() >= 2)
+}
+
+fn is_digits(piece: &[u8]) -> bool {
+    piece.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// The length of a UUID at the start of `rest`, whose first run is `run`.
+fn uuid(rest: &[u8], run: &[u8]) -> Option<usize> {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    if run.len() != 8 {
+        return None;
+    }
+    let mut reader = Reader { rest, at: 0 };
+    for (index, &digits) in GROUPS.iter().enumerate() {
+        if index > 0 {
+            reader.byte(|byte| byte == b'-')?;
+        }
+        reader.count(digits, |byte| byte.is_ascii_hexdigit())?;
+    }
+    reader.ends_word().then_some(reader.at)
+}
+
+/// The length of an ISO date, or date and time, at the start of `rest`, whose first run is `run`.
+fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
+    if run.len() != 4 {
+        return None;
+    }
+    let mut reader = Reader { rest, at: 0 };
+    reader.digits(4)?;
+    reader.byte(|byte| byte == b'-')?;
+    reader.digits(2)?;
+    reader.byte(|byte| byte == b'-')?;
+    reader.digits(2)?;
+    if reader.ends_word() {
+        return Some(reader.at);
+    }
+    reader.byte(|byte| byte == b'T' || byte == b't')?;
+    reader.digits(2)?;
+    reader.byte(|byte| byte == b':')?;
+    reader.digits(2)?;
+    reader.option(|seconds| {
+        seconds.byte(|byte| byte == b':')?;
+        seconds.digits(2)
+    });
+    reader.option(|fraction| {
+        fraction.byte(|byte| byte == b'.' || byte == b',')?;
+        let digits = fraction.rest.iter().skip(fraction.at).take(9).take_while(|byte| byte.is_ascii_digit()).count();
+        fraction.at += digits;
+        (digits > 0).then_some(())
+    });
+    reader.option(|zone| {
+        if zone.byte(|byte| byte == b'Z' || byte == b'z').is_none() {
+            zone.byte(|byte| byte == b'+' || byte == b'-')?;
+            zone.digits(2)?;
+            zone.option(|minutes| {
+                minutes.option(|colon| colon.byte(|byte| byte == b':'));
+                minutes.digits(2)
+            });
+        }
+        zone.ends_word().then_some(())
+    });
+    reader.ends_word().then_some(reader.at)
+}
+
+/// A position in bytes, with the few patterns that ids and timestamps are made of.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    rest: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self, accept: impl Fn(u8) -> bool) -> Option<()> {
+        let byte = self.rest.get(self.at)?;
+        accept(*byte).then(|| self.at += 1)
+    }
+
+    fn count(&mut self, count: usize, accept: impl Fn(u8) -> bool) -> Option<()> {
+        let bytes = self.rest.get(self.at..self.at + count)?;
+        bytes.iter().all(|byte| accept(*byte)).then(|| self.at += count)
+    }
+
+    fn digits(&mut self, count: usize) -> Option<()> {
+        self.count(count, |byte| byte.is_ascii_digit())
+    }
+
+    /// Takes what `part` takes, or nothing of it.
+    fn option(&mut self, part: impl FnOnce(&mut Self) -> Option<()>) {
+        let mut ahead = *self;
+        if part(&mut ahead).is_some() {
+            *self = ahead;
+        }
+    }
+
+    fn ends_word(&self) -> bool {
+        !self.rest.get(self.at).is_some_and(u8::is_ascii_alphanumeric)
+    }
+}

@@ -1,0 +1,165 @@
+//! Counting only repeats that got the agent nowhere.
+//!
+//! The formula is the specification's; what differs is what counts as a repeat. Each rule can be switched off, so that
+//! its effect can be measured (docs/detection.md has the table).
+//!
+//! The unit is a *step*: what the model did (its answer, or the tools it called) and what came back (the next request's
+//! fresh input). Healthy agents repeat halves of steps all the time: the same test command with a new output, different
+//! edits with the same empty output. A loop repeats whole steps, with nothing new in between.
+
+use super::score::{Repeat, Strength};
+use super::window::{Answer, Call, ToolTurn};
+
+/// The rules, each on by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// A tool call repeats only with the same result, and a result only after the same call.
+    pub results: bool,
+    /// An answer repeats only if what came back after it was the same as well.
+    pub followups: bool,
+    /// A prompt that is similar but not the same repeats only if it got the same answer.
+    pub sameness: bool,
+    /// Two repeats with something new in between count as one.
+    pub novelty: bool,
+    /// For a prompt that says too little to identify anything, anything else in between is something new.
+    pub information: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { results: true, followups: true, sameness: true, novelty: true, information: true }
+    }
+}
+
+/// Completes the current call from the window before it: which tools its results answer, and whether it is novel.
+///
+/// Not every client sends its tool calls back in a form that says so (some send results as plain user messages): then
+/// the calls that the last answer made are meant.
+pub fn complete(past: &[Call], now: &mut Call) {
+    if now.tools == ToolTurn::None
+        && let Some(called) = past.last().and_then(|call| call.answer.tools())
+    {
+        now.tools = ToolTurn::Results(called);
+    }
+    now.novel = !past.iter().any(|call| is_same_step(call, now));
+}
+
+/// A similar request that got the same answer was nothing new after all.
+pub fn revise(before: &[Call], call: &mut Call) {
+    if call.novel && before.iter().any(|past| past.input.is_similar(call.input) && same_text(past, call)) {
+        call.novel = false;
+    }
+}
+
+/// What of each past call the current one repeats, the latest first.
+pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
+    let spoken = Spoken::find(past, now);
+    let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
+    let mut prompts = Chain::default();
+    let mut responses = Chain::default();
+    past.iter().enumerate().rev().map(move |(index, call)| {
+        let novel = rules.novelty && call.novel;
+        let prompt = prompts.link(repeats_prompt(call, now, past, rules), novel || says_little);
+        let response = spoken.is_some_and(|spoken| spoken.is_repeated_by(index, call, rules));
+        Repeat {
+            index,
+            prompt,
+            response: responses.link(response, novel),
+            tool: if now.tools == ToolTurn::None { Strength::None } else { prompt },
+        }
+    })
+}
+
+/// Walks back from repeat to repeat: a link is weak if something new happened within it.
+#[derive(Default)]
+struct Chain {
+    broken: bool,
+}
+
+impl Chain {
+    fn link(&mut self, repeated: bool, novel: bool) -> Strength {
+        if !repeated {
+            self.broken |= novel;
+            return Strength::None;
+        }
+        if std::mem::take(&mut self.broken) { Strength::Weak } else { Strength::Full }
+    }
+}
+
+fn is_same_step(call: &Call, now: &Call) -> bool {
+    call.tools == now.tools && call.input.is_same(now.input)
+}
+
+fn repeats_prompt(call: &Call, now: &Call, past: &[Call], rules: Rules) -> bool {
+    if !call.input.is_similar(now.input) {
+        return false;
+    }
+    match now.tools {
+        _ if rules.results && call.tools != now.tools => false,
+        ToolTurn::None => !rules.sameness || call.input.is_same(now.input) || got_latest_answer(call, past),
+        ToolTurn::Results(_) => !rules.results || call.input.is_same(now.input),
+        ToolTurn::Call(_) => !rules.results || got_latest_result(call, now, past),
+    }
+}
+
+/// Whether a call got the answer that the latest answered call got, and one that says something.
+fn got_latest_answer(call: &Call, past: &[Call]) -> bool {
+    let latest = past.iter().rev().find(|call| matches!(call.answer, Answer::Text(_)));
+    latest.is_some_and(|latest| same_text(call, latest))
+}
+
+fn same_text(call: &Call, other: &Call) -> bool {
+    match (call.answer, other.answer) {
+        (Answer::Text(a), Answer::Text(b)) => a.informative && a.is_same(b),
+        _ => false,
+    }
+}
+
+/// Whether a call that is its own tool call (MCP) got the result that the latest such call got. A result that is not
+/// known, since it is still on its way or was lost, speaks for no progress.
+fn got_latest_result(call: &Call, now: &Call, past: &[Call]) -> bool {
+    let latest = past.iter().rev().filter(|call| call.tools == now.tools).find_map(|call| call.answer.text());
+    match (call.answer.text(), latest) {
+        (Some(result), Some(latest)) => result.is_same(latest),
+        _ => true,
+    }
+}
+
+/// The latest answer, if it was words, and the request that came back after it.
+#[derive(Clone, Copy)]
+struct Spoken<'a> {
+    index: usize,
+    latest: &'a Call,
+    past: &'a [Call],
+    now: &'a Call,
+}
+
+impl<'a> Spoken<'a> {
+    fn find(past: &'a [Call], now: &'a Call) -> Option<Self> {
+        let answered = |call: &Call| !matches!(call.answer, Answer::Unknown | Answer::Failed);
+        let index = past.iter().rposition(answered)?;
+        let latest = past.get(index)?;
+        let judged_as_tool = matches!(latest.tools, ToolTurn::Call(_)) || !matches!(latest.answer, Answer::Text(_));
+        (!judged_as_tool).then_some(Self { index, latest, past, now })
+    }
+
+    fn is_repeated_by(&self, index: usize, call: &Call, rules: Rules) -> bool {
+        let (Answer::Text(text), Answer::Text(latest)) = (call.answer, self.latest.answer) else { return false };
+        if index >= self.index || !text.is_similar(latest) {
+            return false;
+        }
+        let (Some(after), Some(after_latest)) = (self.after(index), self.after(self.index)) else { return false };
+        if !rules.followups {
+            return true;
+        }
+        let same_followup = after.input.is_same(after_latest.input);
+        after.tools == after_latest.tools
+            && after.input.is_similar(after_latest.input)
+            && (same_followup || (latest.informative && text.is_same(latest)))
+    }
+
+    /// The call after the one at `index`.
+    fn after(&self, index: usize) -> Option<&'a Call> {
+        if index + 1 == self.past.len() { Some(self.now) } else { self.past.get(index + 1) }
+    }
+}

@@ -1,0 +1,170 @@
+//! The window to a score with named contributions.
+//!
+//! `score = similar_prompts x 1.0 + similar_responses x 2.0 + repeated_tool_calls x 1.5`, over the last `window_size`
+//! calls, the current one included. What counts as a repeat is decided in [`literal`](super::literal) and
+//! [`progress`](super::progress); this file only adds up.
+
+use super::progress::{self, Rules};
+use super::window::{Answer, Call, Sequence, Window};
+use super::{literal, simhash};
+use crate::wire::{Counting, Match, Signals};
+
+/// How much one past call adds to one signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strength {
+    /// It is not repeated.
+    #[default]
+    None,
+    /// It is repeated, but something new happened in between: two of these count as one.
+    Weak,
+    /// It is repeated.
+    Full,
+}
+
+impl Strength {
+    /// Full or nothing.
+    pub fn full(repeated: bool) -> Self {
+        if repeated { Self::Full } else { Self::None }
+    }
+
+    fn is_some(self) -> bool {
+        self != Self::None
+    }
+}
+
+/// What one past call has in common with the current one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeat {
+    /// Where in the window.
+    pub index: usize,
+    /// Its input is repeated.
+    pub prompt: Strength,
+    /// The answer to it is repeated by the latest answer.
+    pub response: Strength,
+    /// Its tool call is repeated.
+    pub tool: Strength,
+}
+
+/// How much a call looks like part of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Score {
+    /// The weighted sum.
+    pub value: f64,
+    /// What it is the sum of.
+    pub signals: Signals,
+}
+
+impl Score {
+    /// The weighted sum of the specification.
+    pub fn of(signals: Signals) -> Self {
+        let value = f64::from(signals.similar_prompts) * 1.0
+            + f64::from(signals.similar_responses) * 2.0
+            + f64::from(signals.repeated_tool_calls) * 1.5;
+        Self { value, signals }
+    }
+}
+
+/// How a window is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge {
+    /// Calls looked at, the current one included.
+    pub window_size: u32,
+    /// How repeats are counted.
+    pub counting: Counting,
+    /// Which rules `progress` counting follows.
+    pub rules: Rules,
+}
+
+impl Judge {
+    /// Scores a call against the window and adds it.
+    pub fn observe(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
+        if self.counting == Counting::Progress {
+            progress::complete(self.past(window.calls()), &mut call);
+        }
+        let score = self.score(self.past(window.calls()), &call);
+        (score, window.push(call, self.window_size))
+    }
+
+    /// Attaches an answer to its call. False where the call has left the window.
+    pub fn answer(&self, window: &mut Window, sequence: Sequence, answer: Answer) -> bool {
+        match window.answer(sequence, answer) {
+            Some((before, call)) => {
+                progress::revise(before, call);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The past calls that the window's last one repeats, the latest first: why it has the score it has.
+    pub fn matches(&self, window: &Window) -> Vec<Match> {
+        let Some((now, past)) = window.calls().split_last() else { return Vec::new() };
+        let latest = past.iter().rev().find_map(|call| call.answer.text());
+        let matched = |repeat: Repeat| {
+            let call = past.get(repeat.index)?;
+            let distance = |a: simhash::SimHash, b: simhash::SimHash| a.distance(b);
+            let any = [repeat.prompt, repeat.response, repeat.tool].into_iter().any(Strength::is_some);
+            any.then(|| Match {
+                calls_ago: (past.len() - repeat.index) as u32,
+                age_ms: now.at_ms.saturating_sub(call.at_ms),
+                prompt_distance: repeat.prompt.is_some().then(|| distance(call.input.simhash, now.input.simhash)),
+                response_distance: call
+                    .answer
+                    .text()
+                    .zip(latest)
+                    .filter(|_| repeat.response.is_some())
+                    .map(|(text, latest)| distance(text.simhash, latest.simhash)),
+                same_tool_call: repeat.tool.is_some(),
+                prompt_hash: format!("{:016x}", call.input.simhash.0),
+            })
+        };
+        self.repeats(past, now).filter_map(matched).collect()
+    }
+
+    fn past<'a>(&self, calls: &'a [Call]) -> &'a [Call] {
+        let beyond = calls.len().saturating_sub(self.window_size.saturating_sub(1) as usize);
+        calls.get(beyond..).unwrap_or_default()
+    }
+
+    fn score(&self, past: &[Call], now: &Call) -> Score {
+        let (mut prompts, mut responses, mut tools) = (Count::default(), Count::default(), Count::default());
+        for repeat in self.repeats(past, now) {
+            prompts.add(repeat.prompt);
+            responses.add(repeat.response);
+            tools.add(repeat.tool);
+        }
+        Score::of(Signals {
+            similar_prompts: prompts.total(),
+            similar_responses: responses.total(),
+            repeated_tool_calls: tools.total(),
+        })
+    }
+
+    fn repeats<'a>(&self, past: &'a [Call], now: &'a Call) -> Box<dyn Iterator<Item = Repeat> + 'a> {
+        match self.counting {
+            Counting::Literal => Box::new(literal::repeats(past, now)),
+            Counting::Progress => Box::new(progress::repeats(past, now, self.rules)),
+        }
+    }
+}
+
+/// Repeats of one signal.
+#[derive(Default)]
+struct Count {
+    full: u32,
+    weak: u32,
+}
+
+impl Count {
+    fn add(&mut self, strength: Strength) {
+        match strength {
+            Strength::None => {}
+            Strength::Weak => self.weak += 1,
+            Strength::Full => self.full += 1,
+        }
+    }
+
+    fn total(&self) -> u32 {
+        self.full + self.weak / 2
+    }
+}
