@@ -40,6 +40,13 @@ pub enum Counting {
     Progress,
 }
 
+impl Counting {
+    /// The way of counting that `as u8` gives this code to.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Literal, Self::Progress].into_iter().find(|counting| *counting as u8 == code)
+    }
+}
+
 /// One agent as the filter must treat it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPolicy {

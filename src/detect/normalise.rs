@@ -424,28 +424,14 @@ fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
     reader.digits(2)?;
     reader.byte(|byte| byte == b':')?;
     reader.digits(2)?;
-    reader.option(|seconds| {
-        seconds.byte(|byte| byte == b':')?;
-        seconds.digits(2)
-    });
-    reader.option(|fraction| {
-        fraction.byte(|byte| byte == b'.' || byte == b',')?;
-        let digits = fraction.rest.iter().skip(fraction.at).take(9).take_while(|byte| byte.is_ascii_digit()).count();
-        fraction.at += digits;
-        (digits > 0).then_some(())
-    });
-    reader.option(|zone| {
-        if zone.byte(|byte| byte == b'Z' || byte == b'z').is_none() {
-            zone.byte(|byte| byte == b'+' || byte == b'-')?;
-            zone.digits(2)?;
-            zone.option(|minutes| {
-                minutes.option(|colon| colon.byte(|byte| byte == b':'));
-                minutes.digits(2)
-            });
-        }
-        zone.ends_word().then_some(())
-    });
-    reader.ends_word().then_some(reader.at)
+    let minutes = Some(reader);
+    let seconds = minutes.and_then(|reader| reader.then(|seconds| seconds.part(b":", 2)));
+    let fraction = seconds.and_then(|reader| reader.then(Reader::fraction));
+    // The longest reading that ends where the word ends.
+    [fraction, seconds, minutes].into_iter().flatten().find_map(|reader| {
+        let zoned = reader.then(Reader::zone).filter(Reader::ends_word);
+        zoned.or(Some(reader)).filter(Reader::ends_word).map(|reader| reader.at)
+    })
 }
 
 /// A position in bytes, with the few patterns that ids and timestamps are made of.
@@ -470,12 +456,36 @@ impl Reader<'_> {
         self.count(count, |byte| byte.is_ascii_digit())
     }
 
-    /// Takes what `part` takes, or nothing of it.
-    fn option(&mut self, part: impl FnOnce(&mut Self) -> Option<()>) {
-        let mut ahead = *self;
-        if part(&mut ahead).is_some() {
-            *self = ahead;
+    /// One of these bytes, then this many digits.
+    fn part(&mut self, separators: &[u8], digits: usize) -> Option<()> {
+        self.byte(|byte| separators.contains(&byte))?;
+        self.digits(digits)
+    }
+
+    /// `.123`, up to nine digits.
+    fn fraction(&mut self) -> Option<()> {
+        self.byte(|byte| byte == b'.' || byte == b',')?;
+        let rest = self.rest.get(self.at..)?;
+        let digits = rest.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += digits;
+        (digits > 0).then_some(())
+    }
+
+    /// `Z`, `+05`, `+0530` or `+05:30`.
+    fn zone(&mut self) -> Option<()> {
+        if self.byte(|byte| byte == b'Z' || byte == b'z').is_some() {
+            return Some(());
         }
+        self.part(b"+-", 2)?;
+        let hours = *self;
+        let minutes = hours.then(|reader| reader.part(b":", 2)).or_else(|| hours.then(|reader| reader.digits(2)));
+        *self = minutes.filter(Reader::ends_word).unwrap_or(hours);
+        Some(())
+    }
+
+    /// Where the reader is once `part` has been taken, if it can be.
+    fn then(mut self, part: impl FnOnce(&mut Self) -> Option<()>) -> Option<Self> {
+        part(&mut self).map(|()| self)
     }
 
     fn ends_word(&self) -> bool {

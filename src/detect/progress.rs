@@ -21,7 +21,8 @@ pub struct Rules {
     pub sameness: bool,
     /// Two repeats with something new in between count as one.
     pub novelty: bool,
-    /// For a prompt that says too little to identify anything, anything else in between is something new.
+    /// A prompt that says too little to identify anything ("ok", an empty output) counts in full only while nothing
+    /// else comes at all.
     pub information: bool,
 }
 
@@ -55,11 +56,11 @@ pub fn revise(before: &[Call], call: &mut Call) {
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
     let spoken = Spoken::find(past, now);
     let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
-    let mut prompts = Chain::default();
-    let mut responses = Chain::default();
+    let mut prompts = Chain { for_good: says_little, broken: false };
+    let mut responses = Chain { for_good: false, broken: false };
     past.iter().enumerate().rev().map(move |(index, call)| {
         let novel = rules.novelty && call.novel;
-        let prompt = prompts.link(repeats_prompt(call, now, past, rules), novel || says_little);
+        let prompt = prompts.link(repeats_prompt(call, now, past, rules), novel);
         let response = spoken.is_some_and(|spoken| spoken.is_repeated_by(index, call, rules));
         Repeat {
             index,
@@ -71,18 +72,21 @@ pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterat
 }
 
 /// Walks back from repeat to repeat: a link is weak if something new happened within it.
-#[derive(Default)]
 struct Chain {
+    /// Whether anything else breaks the chain, and for good.
+    for_good: bool,
     broken: bool,
 }
 
 impl Chain {
     fn link(&mut self, repeated: bool, novel: bool) -> Strength {
         if !repeated {
-            self.broken |= novel;
+            self.broken |= novel || self.for_good;
             return Strength::None;
         }
-        if std::mem::take(&mut self.broken) { Strength::Weak } else { Strength::Full }
+        let strength = if self.broken { Strength::Weak } else { Strength::Full };
+        self.broken &= self.for_good;
+        strength
     }
 }
 

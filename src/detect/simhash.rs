@@ -211,3 +211,63 @@ pub fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     hash ^ (hash >> 32)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same scheme with 64 counters and a set.
+    fn naive(words: &[u64]) -> SimHash {
+        let mut counters = [0i64; 64];
+        let mut seen = HashSet::new();
+        let mut window = 1024;
+        let mut left = window;
+        let mut previous = None;
+        for &word in words {
+            if left == 0 {
+                seen.clear();
+                window *= 2;
+                left = window;
+            }
+            left -= 1;
+            let pair = previous.map(|previous: u64| (mix(previous.rotate_left(23) ^ word), 1));
+            for (feature, weight) in [Some((word, 2)), pair].into_iter().flatten() {
+                if seen.insert(feature >> 49) {
+                    for (bit, counter) in counters.iter_mut().enumerate() {
+                        *counter += if feature >> bit & 1 == 1 { weight } else { -weight };
+                    }
+                }
+            }
+            previous = Some(word);
+        }
+        SimHash(counters.iter().enumerate().fold(0, |hash, (bit, &counter)| hash | u64::from(counter > 0) << bit))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn bit_sliced_counting_agrees_with_counters(seed in any::<u64>(), count in 0usize..4000, vocabulary in 1u64..3000) {
+            let words: Vec<u64> = (0..count as u64).map(|i| mix(1 + mix(seed ^ i) % vocabulary)).collect();
+            let mut accumulator = Accumulator::default();
+            for &word in &words {
+                accumulator.add(word);
+            }
+            prop_assert_eq!(accumulator.finish(), naive(&words));
+            prop_assert_eq!(accumulator.finish(), SimHash(0), "as new afterwards");
+        }
+    }
+
+    #[test]
+    fn distance_counts_the_bits_that_differ_and_is_symmetric() {
+        for (a, b, distance) in [(1, 2, 2), (1, 3, 1), (0, 15, 4), (0, u64::MAX, 64), (7, 7, 0)] {
+            assert_eq!(SimHash(a).distance(SimHash(b)), distance);
+            assert_eq!(SimHash(b).distance(SimHash(a)), distance);
+        }
+        assert!(SimHash(0).is_similar(SimHash(3)));
+        assert!(!SimHash(0).is_similar(SimHash(7)));
+    }
+}

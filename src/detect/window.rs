@@ -193,11 +193,7 @@ impl Window {
         if reader.byte()? != VERSION {
             return None;
         }
-        let counting = match reader.byte()? {
-            code if code == Counting::Literal as u8 => Counting::Literal,
-            code if code == Counting::Progress as u8 => Counting::Progress,
-            _ => return None,
-        };
+        let counting = Counting::from_code(reader.byte()?)?;
         let generation = reader.u64()?;
         let next = reader.u32()?;
         if calls.len() % CALL != 0 {
@@ -257,4 +253,105 @@ fn decode_call(mut reader: Reader<'_>) -> Option<Call> {
 
 fn fingerprint(reader: &mut Reader<'_>, informative: bool) -> Option<Fingerprint> {
     Some(Fingerprint { simhash: SimHash(reader.u64()?), digest: reader.u32()?, informative })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fingerprint() -> impl Strategy<Value = Fingerprint> {
+        any::<(u64, u32, bool)>().prop_map(|(simhash, digest, informative)| Fingerprint {
+            simhash: SimHash(simhash),
+            digest,
+            informative,
+        })
+    }
+
+    fn signature() -> impl Strategy<Value = ToolSignature> {
+        any::<u64>().prop_map(ToolSignature::new)
+    }
+
+    fn call() -> impl Strategy<Value = Call> {
+        let tools = prop_oneof![
+            Just(ToolTurn::None),
+            signature().prop_map(ToolTurn::Results),
+            signature().prop_map(ToolTurn::Call),
+        ];
+        let answer = prop_oneof![
+            Just(Answer::Unknown),
+            Just(Answer::Failed),
+            fingerprint().prop_map(Answer::Text),
+            (proptest::option::of(fingerprint()), signature())
+                .prop_map(|(text, signature)| Answer::Tools { text, signature }),
+        ];
+        (any::<u64>(), fingerprint(), tools, answer, any::<bool>())
+            .prop_map(|(at_ms, input, tools, answer, novel)| Call { at_ms, input, tools, answer, novel })
+    }
+
+    proptest! {
+        #[test]
+        fn windows_round_trip(calls in prop::collection::vec(call(), 0..40), generation: u64, size in 2u32..30) {
+            let mut window = Window::empty(generation, Counting::Progress);
+            for call in calls {
+                window.push(call, size);
+            }
+            let bytes = window.encode();
+            prop_assert_eq!(Window::decode(&bytes, generation, Counting::Progress), window.clone());
+            let other = Window::decode(&bytes, generation.wrapping_add(1), Counting::Progress);
+            prop_assert!(other.calls().is_empty());
+            prop_assert!(Window::decode(&bytes, generation, Counting::Literal).calls().is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_a_window(bytes: Vec<u8>, generation: u64) {
+            let window = Window::decode(&bytes, generation, Counting::Progress);
+            prop_assert_eq!(Window::decode(&window.encode(), generation, Counting::Progress), window);
+        }
+    }
+
+    fn numbered(number: u64) -> Call {
+        Call { at_ms: number, ..Call::default() }
+    }
+
+    fn numbers(window: &Window) -> Vec<u64> {
+        window.calls().iter().map(|call| call.at_ms).collect()
+    }
+
+    #[test]
+    fn the_oldest_call_leaves_first() {
+        let mut window = Window::empty(0, Counting::Progress);
+        for number in 0..25 {
+            window.push(numbered(number), 20);
+        }
+        assert_eq!(numbers(&window), (5..25).collect::<Vec<_>>());
+        window.push(numbered(25), 3);
+        assert_eq!(numbers(&window), [23, 24, 25], "a smaller window drops what no longer fits");
+    }
+
+    #[test]
+    fn each_answer_lands_on_its_own_call_whatever_the_order() {
+        let mut window = Window::empty(0, Counting::Progress);
+        let first = window.push(numbered(1), 3);
+        let second = window.push(numbered(2), 3);
+        let text = |digest| Answer::Text(Fingerprint { digest, ..Fingerprint::default() });
+        assert!(window.answer(second, text(2)).is_some());
+        assert!(window.answer(first, text(1)).is_some());
+        let answers: Vec<_> = window.calls().iter().map(|call| call.answer).collect();
+        assert_eq!(answers, [text(1), text(2)]);
+        window.push(numbered(3), 3);
+        window.push(numbered(4), 3);
+        assert!(window.answer(first, text(9)).is_none(), "the first call has left the window");
+        assert!(window.answer(Sequence(99), text(9)).is_none(), "a call that never was");
+        assert!(window.calls().iter().all(|call| call.answer != text(9)));
+    }
+
+    #[test]
+    fn twenty_calls_take_about_a_kilobyte() {
+        let mut window = Window::empty(0, Counting::Progress);
+        for number in 0..20 {
+            window.push(numbered(number), 20);
+        }
+        assert_eq!(window.encode().len(), 14 + 20 * 49);
+    }
 }
