@@ -4,6 +4,7 @@
 //! `detect` adds it to the agent's window, scores it and decides; `reply` words the refusal.
 
 pub mod codec;
+pub mod config;
 pub mod decode;
 pub mod detect;
 pub mod policy;

@@ -1,0 +1,270 @@
+//! What `Config::parse` promises, through its public face.
+
+use super::*;
+
+fn parse(json: &str) -> Result<Config, ConfigError> {
+    Config::parse(json.as_bytes(), &|_| None)
+}
+
+/// The error of a configuration that has a cluster and these fields besides.
+fn error_of(fields: &str) -> String {
+    let json = format!(r#"{{"cluster": "ks", {fields}}}"#);
+    parse(&json).expect_err(&json).to_string()
+}
+
+fn config_of(fields: &str) -> Config {
+    parse(&format!(r#"{{"cluster": "ks", {fields}}}"#)).unwrap_or_else(|error| panic!("{fields}: {error}"))
+}
+
+#[test]
+fn a_cluster_is_enough_and_everything_else_has_its_default() {
+    let config = parse(r#"{"cluster": "ks"}"#).unwrap();
+    assert_eq!(config.cluster, "ks");
+    assert_eq!(config.authority, "kill-switch");
+    assert_eq!(config.token, None);
+    assert_eq!(config.agent_id, [AgentSource::Header("x-agent-id".into())]);
+    assert!(!config.require_agent);
+    assert_eq!(config.on_no_policy, OnNoPolicy::Allow);
+    assert_eq!(config.session_header, None);
+    assert_eq!(config.session_slots, 8);
+    assert_eq!(config.hold, Hold::Headers);
+    assert_eq!(config.max_request_bytes, 1_048_576);
+    assert_eq!(config.max_event_bytes, 262_144);
+    assert_eq!(config.accept_encoding, AcceptEncoding::Identity);
+    assert!(config.patterns.is_empty());
+    assert_eq!(config.inactive_reply, InactiveReply::Error);
+    assert_eq!(config.dashboard_url, None);
+    assert_eq!(config.evidence, Evidence::None);
+    assert_eq!(config.envoy_name, None);
+    assert_eq!(config.sync_wait_seconds, 25);
+    assert_eq!(config.observe_interval_ms, 1000);
+}
+
+#[test]
+fn every_field_can_be_set() {
+    let config = config_of(
+        r#""authority": "ks.ops:8080", "token": "s3cret",
+           "agent_id": [{"header": "X-Agent"}, {"path_prefix": "/agents/"}, {"path_prefix": "/a/", "strip": false},
+                        {"property": ["connection", "uri_san_peer_certificate"]}, {"api_key": "Authorization"}],
+           "require_agent": true, "on_no_policy": "deny", "session_header": "X-Session", "session_slots": 64,
+           "hold": "body", "max_request_bytes": 16777216, "max_event_bytes": 1024, "accept_encoding": "keep",
+           "patterns": [{"pattern": "TCK-\\d+", "placeholder": "<TICKET>"}], "inactive_reply": "completion",
+           "dashboard_url": "https://ks.example/", "evidence": "excerpt", "envoy_name": "edge-1",
+           "sync_wait_seconds": 55, "observe_interval_ms": 100"#,
+    );
+    assert_eq!(config.authority, "ks.ops:8080");
+    assert_eq!(config.token.map(|token| token.bearer()), Some("Bearer s3cret".into()));
+    let sources = [
+        AgentSource::Header("x-agent".into()),
+        AgentSource::PathPrefix { prefix: "/agents/".into(), forwarded: Forwarded::Stripped },
+        AgentSource::PathPrefix { prefix: "/a/".into(), forwarded: Forwarded::Whole },
+        AgentSource::Property(vec!["connection".into(), "uri_san_peer_certificate".into()]),
+        AgentSource::ApiKey("authorization".into()),
+    ];
+    assert_eq!(config.agent_id, sources);
+    assert!(config.require_agent);
+    assert_eq!(config.on_no_policy, OnNoPolicy::Deny);
+    assert_eq!(config.session_header.as_deref(), Some("x-session"));
+    assert_eq!(config.session_slots, 64);
+    assert_eq!(config.hold, Hold::Body);
+    assert_eq!(config.max_request_bytes, 16 << 20);
+    assert_eq!(config.max_event_bytes, 1 << 10);
+    assert_eq!(config.accept_encoding, AcceptEncoding::Keep);
+    assert_eq!(config.patterns[0].placeholder, "<TICKET>");
+    assert_eq!(config.patterns[0].regex.find("see TCK-77.").unwrap().as_str(), "TCK-77");
+    assert_eq!(config.inactive_reply, InactiveReply::Completion);
+    assert_eq!(config.dashboard_url.as_deref(), Some("https://ks.example"));
+    assert_eq!(config.evidence, Evidence::Excerpt);
+    assert_eq!(config.envoy_name.as_deref(), Some("edge-1"));
+    assert_eq!(config.sync_wait_seconds, 55);
+    assert_eq!(config.observe_interval_ms, 100);
+}
+
+#[test]
+fn what_is_no_configuration_at_all_is_refused_clearly() {
+    let cases = [
+        ("", "the configuration is empty: it must be a JSON object with at least cluster"),
+        (" \n", "the configuration is empty: it must be a JSON object with at least cluster"),
+        ("{}", "cluster is required and must be the name of an Envoy cluster, 1 to 255 characters without spaces"),
+        ("null", "the configuration (null) must be a JSON object"),
+        ("[]", "the configuration (a list of 0) must be a JSON object"),
+        ("cluster: ks", "the configuration is not valid JSON: expected value at line 1 column 1"),
+        (r#"{"cluster": "ks"} {}"#, "the configuration is not valid JSON: trailing characters at line 1 column 19"),
+        (r#"{"cluster": "ks""#, "the configuration is not valid JSON: EOF while parsing an object at line 1 column 16"),
+    ];
+    for (json, message) in cases {
+        assert_eq!(parse(json).unwrap_err().to_string(), message, "{json:?}");
+    }
+    let invalid_utf8 = Config::parse(b"{\"cluster\": \"\xff\"}", &|_| None).unwrap_err().to_string();
+    assert!(invalid_utf8.starts_with("the configuration is not valid JSON: "), "{invalid_utf8}");
+}
+
+#[test]
+fn an_unknown_field_is_named_with_the_field_that_was_probably_meant() {
+    let cases = [
+        (r#""clutser": "x""#, r#""clutser" is not a known field: did you mean cluster?"#),
+        (r#""threshold": 10"#, r#""threshold" is not a known field"#),
+        (r#""a\nb": 1"#, r#""a\nb" is not a known field"#),
+        (r#""agent_id": [{"heder": "x"}]"#, r#"agent_id[0]."heder" is not a known field: did you mean header?"#),
+        (
+            r#""patterns": [{"pattern": "x", "placeholdr": "<X>"}]"#,
+            r#"patterns[0]."placeholdr" is not a known field: did you mean placeholder?"#,
+        ),
+    ];
+    for (fields, message) in cases {
+        assert_eq!(error_of(fields), message);
+    }
+}
+
+#[test]
+fn a_field_given_twice_is_refused_at_every_depth() {
+    assert_eq!(error_of(r#""hold": "body", "hold": "headers""#), "hold is given twice");
+    assert_eq!(error_of(r#""agent_id": [{"header": "a", "header": "b"}]"#), "agent_id[0].header is given twice");
+}
+
+#[test]
+fn a_wrong_type_or_bound_names_field_value_and_bounds() {
+    let cases = [
+        (
+            r#""authority": 7"#,
+            "authority (7) must be a host name, optionally with a port, 1 to 255 characters without spaces or slashes",
+        ),
+        (r#""session_slots": 0"#, "session_slots (0) must be a whole number from 1 to 64"),
+        (r#""session_slots": 65"#, "session_slots (65) must be a whole number from 1 to 64"),
+        (r#""session_slots": 2.5"#, "session_slots (2.5) must be a whole number from 1 to 64"),
+        (r#""session_slots": -1"#, "session_slots (-1) must be a whole number from 1 to 64"),
+        (r#""session_slots": "8""#, r#"session_slots ("8") must be a whole number from 1 to 64"#),
+        (r#""max_request_bytes": 1023"#, "max_request_bytes (1023) must be a whole number from 1024 to 16777216"),
+        (
+            r#""max_request_bytes": 16777217"#,
+            "max_request_bytes (16777217) must be a whole number from 1024 to 16777216",
+        ),
+        (r#""max_event_bytes": 4194305"#, "max_event_bytes (4194305) must be a whole number from 1024 to 4194304"),
+        (r#""sync_wait_seconds": 56"#, "sync_wait_seconds (56) must be a whole number from 1 to 55"),
+        (r#""observe_interval_ms": 99"#, "observe_interval_ms (99) must be a whole number from 100 to 60000"),
+        (r#""require_agent": "yes""#, r#"require_agent ("yes") must be true or false"#),
+        (r#""hold": "trailers""#, r#"hold ("trailers") must be headers or body"#),
+        (r#""on_no_policy": "Deny""#, r#"on_no_policy ("Deny") must be allow or deny"#),
+        (r#""inactive_reply": true"#, "inactive_reply (true) must be error or completion"),
+        (r#""evidence": {}"#, "evidence (an object) must be none or excerpt"),
+        (r#""accept_encoding": "gzip""#, r#"accept_encoding ("gzip") must be identity or keep"#),
+        (r#""agent_id": "x-agent-id""#, r#"agent_id ("x-agent-id") must be a list of 1 to 8 sources"#),
+        (r#""agent_id": []"#, "agent_id (a list of 0) must be a list of 1 to 8 sources"),
+        (r#""patterns": {}"#, "patterns (an object) must be a list of 0 to 32 patterns"),
+    ];
+    for (fields, message) in cases {
+        assert_eq!(error_of(fields), message);
+    }
+}
+
+#[test]
+fn a_whole_number_may_be_written_as_a_double_and_null_means_the_default() {
+    let config = config_of(r#""session_slots": 16.0, "max_request_bytes": 2.097152e6, "hold": null, "agent_id": null"#);
+    assert_eq!(config.session_slots, 16);
+    assert_eq!(config.max_request_bytes, 2 << 20);
+    assert_eq!(config.hold, Hold::Headers);
+    assert_eq!(config.agent_id.len(), 1);
+}
+
+#[test]
+fn a_source_of_agent_ids_names_exactly_one_place() {
+    let one_kind = "must be an object with one of header, path_prefix, property and api_key";
+    let cases = [
+        (r#"{}"#, format!("agent_id[0] (an object) {one_kind}")),
+        (r#"{"header": "a", "api_key": "b"}"#, format!("agent_id[0] (header and api_key) {one_kind}")),
+        (r#""x-agent-id""#, r#"agent_id[0] ("x-agent-id") must be an object"#.into()),
+        (r#"{"header": "a", "strip": true}"#, "agent_id[0].strip (true) must be given with path_prefix only".into()),
+        (r#"{"property": []}"#, "agent_id[0].property (a list of 0) must be a list of 1 to 16 path segments".into()),
+        (r#"{"property": ["a", ""]}"#, r#"agent_id[0].property[1] ("") must be non-empty text"#.into()),
+        (
+            r#"{"property": "connection.mtls"}"#,
+            r#"agent_id[0].property ("connection.mtls") must be a list of 1 to 16 path segments"#.into(),
+        ),
+        (
+            r#"{"path_prefix": "agents"}"#,
+            "agent_id[0].path_prefix (\"agents\") must be a path that begins and ends with a slash, at most 255 \
+             characters, such as /agents/"
+                .into(),
+        ),
+    ];
+    for (source, message) in cases {
+        assert_eq!(error_of(&format!(r#""agent_id": [{source}]"#)), message);
+    }
+}
+
+#[test]
+fn a_bad_pattern_is_refused_with_its_index_and_its_text() {
+    let second = |pattern: &str| {
+        let good = r#"{"pattern": "x", "placeholder": "<X>"}"#;
+        error_of(&format!(r#""patterns": [{good}, {{"pattern": {pattern:?}, "placeholder": "<T>"}}]"#))
+    };
+    let broken = second("(");
+    assert!(
+        broken.starts_with(r#"patterns[1].pattern ("(") must be a regular expression that compiles: "#),
+        "{broken}"
+    );
+    let huge = second("(a{1000}){1000}");
+    assert!(huge.contains("must be a regular expression that compiles: "), "{huge}");
+    for empty in ["a*", "^", "$", "(?m)$", r"\b", r"\B", "x?|y", r"\bq*", "()", r"(?m)^", r"[^\S\s]*"] {
+        let message = second(empty);
+        assert!(
+            message.ends_with("must be a regular expression that never matches the empty text"),
+            "{empty}: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_placeholder_is_capitals_between_angle_brackets() {
+    let message = error_of(r#""patterns": [{"pattern": "x", "placeholder": "TICKET"}]"#);
+    assert_eq!(
+        message,
+        "patterns[0].placeholder (\"TICKET\") must be 1 to 16 of A-Z, 0-9 and _ between < and >, such as <TICKET>"
+    );
+    let missing = error_of(r#""patterns": [{"pattern": "x"}]"#);
+    assert!(missing.starts_with("patterns[0].placeholder is required and must be 1 to 16 of"), "{missing}");
+}
+
+#[test]
+fn thirty_two_patterns_are_taken_and_thirty_three_are_not() {
+    let patterns = |count| vec![r#"{"pattern": "x", "placeholder": "<X>"}"#; count].join(",");
+    assert_eq!(config_of(&format!(r#""patterns": [{}]"#, patterns(32))).patterns.len(), 32);
+    let message = error_of(&format!(r#""patterns": [{}]"#, patterns(33)));
+    assert_eq!(message, "patterns (a list of 33) must be a list of 0 to 32 patterns");
+}
+
+#[test]
+fn a_token_never_shows_in_debug_output_or_errors() {
+    let config = config_of(r#""token": "s3cret-value""#);
+    assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
+    for fields in [r#""token": "s3cret value""#, r#""token": 53728"#, r#""token": ["s3cret"]"#] {
+        assert_eq!(error_of(fields), "token (hidden) must be 1 to 4096 visible ASCII characters", "{fields}");
+    }
+}
+
+#[test]
+fn a_token_may_come_from_the_environment() {
+    let env = |name: &str| match name {
+        "KS_TOKEN" => Some("from-env\n".to_owned()),
+        "EMPTY" => Some(" ".to_owned()),
+        "TWO_WORDS" => Some("s3cret value".to_owned()),
+        _ => None,
+    };
+    let parse = |fields: &str| Config::parse(format!(r#"{{"cluster": "ks", {fields}}}"#).as_bytes(), &env);
+    let token = parse(r#""token_env": "KS_TOKEN""#).unwrap().token.unwrap();
+    assert_eq!(token.bearer(), "Bearer from-env");
+
+    let unset = "must be a variable that is set, and not empty, in the VM's environment";
+    let cases = [
+        (r#""token_env": "NO_SUCH""#, format!("token_env (NO_SUCH) {unset}")),
+        (r#""token_env": "EMPTY""#, format!("token_env (EMPTY) {unset}")),
+        (
+            r#""token_env": "TWO_WORDS""#,
+            "token_env (TWO_WORDS) must be a variable whose value is 1 to 4096 visible ASCII characters".into(),
+        ),
+        (r#""token": "x", "token_env": "KS_TOKEN""#, "token and token_env exclude each other: give one of them".into()),
+    ];
+    for (fields, message) in cases {
+        assert_eq!(parse(fields).unwrap_err().to_string(), message);
+    }
+}
