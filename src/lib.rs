@@ -8,5 +8,6 @@ pub mod config;
 pub mod decode;
 pub mod detect;
 pub mod policy;
+pub mod reply;
 pub mod turn;
 pub mod wire;

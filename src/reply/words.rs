@@ -1,0 +1,133 @@
+//! What a refusal says, whatever the format: a code for programs, facts for those who log, a message for people.
+//!
+//! The message answers what its reader asks: what happened, whether trying again helps, who can change it and where.
+//! Values that came from the client are cut to a length that is safe to repeat; escaping is the shape's work.
+
+use super::shape::text;
+use super::{Cause, Refusal};
+use crate::wire::DeactivatedBy;
+use std::borrow::Cow;
+
+/// How long a client should wait for the first policy: it arrives within a second once the sidecar answers.
+pub(super) const NO_POLICY_RETRY_SECONDS: u32 = 5;
+
+/// As long as the longest valid agent id.
+const LONGEST_ECHO: usize = 128;
+
+impl Cause {
+    /// The reason as one word.
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::Inactive { .. } => "agent_inactive",
+            Self::Blocked { .. } => "loop_detected",
+            Self::NoPolicy => "no_policy",
+            Self::MissingAgent => "missing_agent_id",
+            Self::BadAgentId => "bad_agent_id",
+        }
+    }
+
+    /// The HTTP status of the error.
+    pub(super) fn status(self) -> u16 {
+        match self {
+            Self::Inactive { .. } => 403,
+            Self::Blocked { .. } => 429,
+            Self::NoPolicy => 503,
+            Self::MissingAgent | Self::BadAgentId => 400,
+        }
+    }
+
+    /// After how many seconds the same request may be answered otherwise with nobody doing anything.
+    pub(super) fn retry_after_seconds(self) -> Option<u32> {
+        match self {
+            Self::Blocked { retry_after_seconds } => Some(retry_after_seconds.max(1)),
+            Self::NoPolicy => Some(NO_POLICY_RETRY_SECONDS),
+            Self::Inactive { .. } | Self::MissingAgent | Self::BadAgentId => None,
+        }
+    }
+}
+
+impl Refusal<'_> {
+    /// What happened, and what can be done about it.
+    pub(super) fn message(&self) -> String {
+        let agent = self.agent_id.map_or(Cow::Borrowed("This agent"), |id| format!("Agent {}", echo(id)).into());
+        match self.cause {
+            Cause::Inactive { by } => format!(
+                "{agent} is inactive{}. This call was not forwarded, and trying again does not help: every call is \
+                 refused until a person activates the agent {}.",
+                inactive_because(by),
+                self.place()
+            ),
+            Cause::Blocked { .. } => format!(
+                "{agent} is blocked: it kept repeating the same calls without getting anywhere (loop detected). This \
+                 call was not forwarded. Calls are accepted again in {} s; a client that simply repeats them then \
+                 will be blocked again. What was detected can be seen {}.",
+                self.cause.retry_after_seconds().unwrap_or_default(),
+                self.place()
+            ),
+            Cause::NoPolicy => format!(
+                "The kill switch in front of this API has not received its policy yet and refuses calls until it \
+                 has. Try again in {NO_POLICY_RETRY_SECONDS} s. If it stays so, the operator should check that the \
+                 kill switch's sidecar can be reached."
+            ),
+            Cause::MissingAgent => "This call names no agent, and the kill switch in front of this API is configured \
+                 to require one. The operator knows how agents identify themselves here."
+                .to_owned(),
+            Cause::BadAgentId => format!(
+                "{} is not an agent id: 1 to 128 bytes of A-Z a-z 0-9 . _ : @ / - are.",
+                text(&echo(self.agent_id.unwrap_or_default()))
+            ),
+        }
+    }
+
+    /// Where a person can look and act.
+    fn place(&self) -> String {
+        match self.dashboard_url {
+            Some(url) => format!("in the kill switch's dashboard ({url})"),
+            None => "in the kill switch's dashboard".to_owned(),
+        }
+    }
+
+    /// What programs and logs may want to know, as names and JSON values. The code comes first.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let agent_id = self.agent_id.map_or("null".to_owned(), |id| text(&echo(id)));
+        let mut facts = vec![("code", text(self.cause.code())), ("agent_id", agent_id)];
+        match self.cause {
+            Cause::Inactive { by } => facts.push(("deactivated_by", deactivated_by(by).to_owned())),
+            Cause::Blocked { .. } => {
+                facts.push(("blocked", "true".to_owned()));
+                facts.push(("block_reason", text(self.cause.code())));
+            }
+            Cause::NoPolicy | Cause::MissingAgent | Cause::BadAgentId => {}
+        }
+        if let Some(seconds) = self.cause.retry_after_seconds() {
+            facts.push(("retry_after_seconds", seconds.to_string()));
+        }
+        facts
+    }
+}
+
+fn inactive_because(by: Option<DeactivatedBy>) -> &'static str {
+    match by {
+        Some(DeactivatedBy::KillSwitch) => {
+            ": the kill switch deactivated it, because it kept repeating the same calls without getting anywhere"
+        }
+        Some(DeactivatedBy::Manual) => ": a person deactivated it",
+        None => "",
+    }
+}
+
+fn deactivated_by(by: Option<DeactivatedBy>) -> &'static str {
+    match by {
+        Some(DeactivatedBy::KillSwitch) => r#""kill_switch""#,
+        Some(DeactivatedBy::Manual) => r#""manual""#,
+        None => "null",
+    }
+}
+
+/// A client's own text, no longer than is useful to repeat.
+pub(super) fn echo(given: &str) -> Cow<'_, str> {
+    match given.char_indices().nth(LONGEST_ECHO) {
+        Some((end, _)) => format!("{}...", given.get(..end).unwrap_or_default()).into(),
+        None => given.into(),
+    }
+}
