@@ -3,7 +3,7 @@
 //! Pure: a `Refusal` in, status, headers and body out; sending is the host's work. What is said stands in `words`, once,
 //! for every format; how each API wraps it stands in `shapes/`, as it goes over the wire. The shapes are templates rather
 //! than built values, since a reader can compare them with an API's documentation line by line, and since they cost the
-//! module no code. Docs/configuration.md ("What a refused client sees") gives the reasons behind statuses and headers.
+//! module no code. The reasons behind statuses and headers: docs/configuration.md, "What a refused client sees".
 //!
 //! gRPC is left to Envoy, which turns the status into a grpc-status.
 

@@ -58,8 +58,7 @@ impl Refusal<'_> {
                 self.place()
             ),
             Cause::Blocked { .. } => format!(
-                "{agent} is blocked: it kept repeating the same calls without getting anywhere (loop detected). This \
-                 call was not forwarded. Calls are accepted again in {} s; a client that simply repeats them then \
+                "{agent} is blocked: it kept repeating the same calls (loop detected). This call was not forwarded. Calls are accepted again in {} s; a client that simply repeats them then \
                  will be blocked again. What was detected can be seen {}.",
                 self.cause.retry_after_seconds().unwrap_or_default(),
                 self.place()
@@ -108,9 +107,7 @@ impl Refusal<'_> {
 
 fn inactive_because(by: Option<DeactivatedBy>) -> &'static str {
     match by {
-        Some(DeactivatedBy::KillSwitch) => {
-            ": the kill switch deactivated it, because it kept repeating the same calls without getting anywhere"
-        }
+        Some(DeactivatedBy::KillSwitch) => ": the kill switch deactivated it, because it kept repeating the same calls",
         Some(DeactivatedBy::Manual) => ": a person deactivated it",
         None => "",
     }
