@@ -53,10 +53,10 @@ fn source(index: usize, item: &Json) -> Result<AgentSource, ConfigError> {
     let kinds = [HEADER.name, PATH_PREFIX.name, PROPERTY.name, API_KEY.name];
     let given: Vec<&str> = kinds.into_iter().filter(|kind| object.has(kind)).collect();
     if given.len() > 1 {
-        return Err(invalid(&place(), given.join(" and "), ONE_KIND));
+        return Err(invalid(&place(), &given.join(" and "), ONE_KIND));
     }
     if object.has(STRIP.name) && !object.has(PATH_PREFIX.name) {
-        return Err(invalid(&object.path(STRIP.name), object.flag(&STRIP)?, "given with path_prefix only"));
+        return Err(invalid(&object.path(STRIP.name), &object.flag(&STRIP)?, "given with path_prefix only"));
     }
 
     if let Some(name) = object.text(&HEADER)? {
@@ -71,14 +71,14 @@ fn source(index: usize, item: &Json) -> Result<AgentSource, ConfigError> {
     }
     match object.text(&API_KEY)? {
         Some(name) => Ok(AgentSource::ApiKey(name.to_ascii_lowercase())),
-        None => Err(invalid(&place(), item, ONE_KIND)),
+        None => Err(invalid(&place(), &item, ONE_KIND)),
     }
 }
 
 fn property(object: &Object, segments: &[Json]) -> Result<Vec<String>, ConfigError> {
     let segment = |(index, segment): (usize, &Json)| match segment {
         Json::Text(text) if !text.is_empty() && !text.contains('\0') => Ok(text.clone()),
-        other => Err(invalid(&format!("{}[{index}]", object.path(PROPERTY.name)), other, "non-empty text")),
+        other => Err(invalid(&format!("{}[{index}]", object.path(PROPERTY.name)), &other, "non-empty text")),
     };
     segments.iter().enumerate().map(segment).collect()
 }

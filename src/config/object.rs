@@ -6,6 +6,7 @@
 use super::error::ConfigError;
 use super::fields::{Choice, Field, Flag, List, TOKEN, Text, Whole, nearest};
 use super::json::Json;
+use std::fmt;
 
 /// One object, and where in the configuration it stands.
 pub(super) struct Object<'a> {
@@ -18,7 +19,7 @@ impl<'a> Object<'a> {
     /// The whole configuration.
     pub fn top(json: &'a Json, fields: &[Field]) -> Result<Self, ConfigError> {
         let Json::Object(members) = json else {
-            return Err(invalid("the configuration", json, "a JSON object"));
+            return Err(invalid("the configuration", &json, "a JSON object"));
         };
         Self { prefix: String::new(), members }.checked(fields)
     }
@@ -27,7 +28,7 @@ impl<'a> Object<'a> {
     pub fn item(list: &List, index: usize, json: &'a Json, fields: &[Field]) -> Result<Self, ConfigError> {
         let place = format!("{}[{index}]", list.name);
         let Json::Object(members) = json else {
-            return Err(invalid(&place, json, "an object"));
+            return Err(invalid(&place, &json, "an object"));
         };
         Self { prefix: place + ".", members }.checked(fields)
     }
@@ -55,10 +56,11 @@ impl<'a> Object<'a> {
         (*value != Json::Null).then_some(value)
     }
 
+    #[cold]
     fn refused(&self, name: &str, value: &Json, must: &str) -> ConfigError {
         match name == TOKEN.name {
-            true => invalid(&self.path(name), "hidden", must),
-            false => invalid(&self.path(name), value, must),
+            true => invalid(&self.path(name), &"hidden", must),
+            false => invalid(&self.path(name), &value, must),
         }
     }
 
@@ -89,11 +91,16 @@ impl<'a> Object<'a> {
 
     /// The value that stands for the word chosen. The values follow the order of the field's words.
     pub fn choice<T>(&self, field: &Choice, [default, other]: [T; 2]) -> Result<T, ConfigError> {
-        let [default_word, other_word] = field.words;
+        Ok(if self.is_second(field)? { other } else { default })
+    }
+
+    // Apart from `choice`, so that it exists once and not once per type.
+    fn is_second(&self, field: &Choice) -> Result<bool, ConfigError> {
+        let [default, other] = field.words;
         match self.given(field.name) {
-            None => Ok(default),
-            Some(Json::Text(word)) if word == default_word => Ok(default),
-            Some(Json::Text(word)) if word == other_word => Ok(other),
+            None => Ok(false),
+            Some(Json::Text(word)) if word == default => Ok(false),
+            Some(Json::Text(word)) if word == other => Ok(true),
             Some(value) => Err(self.refused(field.name, value, &field.bounds())),
         }
     }
@@ -123,6 +130,7 @@ impl<'a> Object<'a> {
 }
 
 /// A value that must be something else.
-pub(super) fn invalid(field: &str, given: impl ToString, must: &str) -> ConfigError {
+#[cold]
+pub(super) fn invalid(field: &str, given: &dyn fmt::Display, must: &str) -> ConfigError {
     ConfigError::Invalid { field: field.to_owned(), given: given.to_string(), must: must.to_owned() }
 }

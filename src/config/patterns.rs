@@ -1,7 +1,7 @@
 //! The operator's own normalisation patterns: `patterns`, each a regular expression and the placeholder it becomes.
 //!
 //! Compiled here, once, so that a bad one is refused with its index and never met by a request. regex-lite: linear in
-//! the text whatever the pattern, and a tenth of the size of the full crate. Applying them is the normaliser's work.
+//! the text whatever the pattern, and a fraction of the size of the full crate. Applying them is the normaliser's work.
 
 use super::error::ConfigError;
 use super::fields::{PATTERN, PATTERN_FIELDS, PATTERNS, PLACEHOLDER};
@@ -34,7 +34,7 @@ fn pattern(index: usize, item: &Json) -> Result<Pattern, ConfigError> {
     let object = Object::item(&PATTERNS, index, item, PATTERN_FIELDS)?;
     let text = object.required(&PATTERN)?;
     let placeholder = object.required(&PLACEHOLDER)?.to_owned();
-    let refused = |must: &str| invalid(&object.path(PATTERN.name), Json::Text(text.to_owned()), must);
+    let refused = |must: &str| invalid(&object.path(PATTERN.name), &Json::Text(text.to_owned()), must);
 
     let regex = RegexBuilder::new(text)
         .size_limit(SIZE_LIMIT)

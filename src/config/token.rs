@@ -39,7 +39,7 @@ pub(super) fn token(config: &Object, env: &dyn Fn(&str) -> Option<String>) -> Re
 }
 
 fn from_environment(variable: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Token, ConfigError> {
-    let refused = |must: String| invalid(TOKEN_ENV.name, variable, &must);
+    let refused = |must: String| invalid(TOKEN_ENV.name, &variable, &must);
     let value = env(variable).unwrap_or_default();
     // A secret mounted from a file usually ends in a newline, which no header may carry.
     let value = value.trim();

@@ -76,7 +76,10 @@ impl Refusal<'_> {
     /// Bedrock's stream: each line of its shape is an event's type and payload.
     fn frames(&self) -> Vec<u8> {
         let events = fill(include_str!("shapes/completions/bedrock.events"), &self.values());
-        let events = events.lines().filter_map(|line| line.split_once(' '));
-        events.flat_map(|(event_type, payload)| frame(event_type, payload)).collect()
+        let mut frames = Vec::new();
+        for (event_type, payload) in events.lines().filter_map(|line| line.split_once(' ')) {
+            frames.extend_from_slice(&frame(event_type, payload));
+        }
+        frames
     }
 }

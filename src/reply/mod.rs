@@ -20,6 +20,7 @@ mod tests;
 use crate::config::InactiveReply;
 use crate::turn::Format;
 use crate::wire::DeactivatedBy;
+use serde::de::IgnoredAny;
 
 /// A request that is not forwarded, and all that its answer depends on.
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ impl Refusal<'_> {
     fn matchable_id(&self) -> Option<&str> {
         let id = self.json_rpc_id?.trim();
         let scalar = id.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
-        let valid = || serde_json::from_str::<serde::de::IgnoredAny>(id).is_ok();
+        let valid = || serde_json::from_slice::<IgnoredAny>(id.as_bytes()).is_ok();
         (scalar && valid()).then_some(id)
     }
 

@@ -7,7 +7,6 @@
 use super::Refusal;
 use super::date::rfc3339;
 use super::words::echo;
-use serde_json::Value;
 
 /// What follows a placeholder that stands for members.
 const SPREAD: &str = r#": "...""#;
@@ -17,7 +16,7 @@ pub(super) type Values = Vec<(&'static str, String)>;
 
 /// Text as JSON.
 pub(super) fn text(text: &str) -> String {
-    Value::from(text).to_string()
+    serde_json::to_string(text).unwrap_or_else(|_| "null".to_owned())
 }
 
 /// Fills in a shape whose line breaks matter.
@@ -37,8 +36,8 @@ pub(super) fn fill(shape: &str, values: &[(&'static str, String)]) -> String {
 
 /// Fills in a shape that is one JSON value, on one line.
 pub(super) fn fill_line(shape: &str, values: &[(&'static str, String)]) -> String {
-    let line: String = shape.lines().flat_map(|line| [line.trim_start(), " "]).collect();
-    fill(line.trim_end(), values)
+    let lines: Vec<&str> = shape.lines().map(str::trim_ascii_start).collect();
+    fill(&lines.join(" "), values)
 }
 
 /// Members of an object, without its braces.
