@@ -1,7 +1,7 @@
 //! The one list of what a configuration may say: every field with its default and its bounds.
 //!
 //! Parsing, error messages, the suggestion for a misspelt name and the test that holds docs/configuration.md to the
-//! code all read it, so that a bound stands in one place. Says nothing about what a field means: the documentation does.
+//! code all read it, so that a bound stands in one place. What a field means, the documentation says.
 
 /// A field whose value is text.
 pub(super) struct Text {

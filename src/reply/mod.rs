@@ -1,9 +1,9 @@
 //! Refusals: what a client is told instead of being forwarded, in the format that it speaks itself.
 //!
-//! Pure: a `Refusal` in, status, headers and body out; sending is the host's work. What is said stands in `words`, once,
-//! for every format; how each API wraps it stands in `shapes/`, as it goes over the wire. The shapes are templates rather
-//! than built values, since a reader can compare them with an API's documentation line by line, and since they cost the
-//! module no code. The reasons behind statuses and headers: docs/configuration.md, "What a refused client sees".
+//! Pure: a `Refusal` in, status, headers and body out; sending is the host's work. What is said stands in `words`, once
+//! for every format; how each API wraps it stands in `shapes/`, as it goes over the wire. Shapes are templates rather
+//! than values built in code: a reader can compare them with an API's documentation line by line, and they cost the
+//! module next to nothing. The reasons for statuses and headers: docs/configuration.md, "What a refused client sees".
 //!
 //! gRPC is left to Envoy, which turns the status into a grpc-status.
 

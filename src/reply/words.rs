@@ -58,8 +58,9 @@ impl Refusal<'_> {
                 self.place()
             ),
             Cause::Blocked { .. } => format!(
-                "{agent} is blocked: it kept repeating the same calls (loop detected). This call was not forwarded. Calls are accepted again in {} s; a client that simply repeats them then \
-                 will be blocked again. What was detected can be seen {}.",
+                "{agent} is blocked: it kept repeating the same calls (loop detected). This call was not forwarded. \
+                 Calls are accepted again in {} s; a client that simply repeats them then will be blocked again. \
+                 What was detected can be seen {}.",
                 self.cause.retry_after_seconds().unwrap_or_default(),
                 self.place()
             ),

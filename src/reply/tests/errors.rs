@@ -105,7 +105,11 @@ fn the_whole_reply_to_an_inactive_openai_client_is_this() {
             ("x-should-retry", "false".into()),
         ],
         body: format!(
-            r#"{{"error": {{"message": "{KILLED_MESSAGE}", "type": "permission_error", "param": null, "code": "agent_inactive", "agent_id": "support-bot", "deactivated_by": "kill_switch"}}}}"#
+            concat!(
+                r#"{{"error": {{"message": "{}", "type": "permission_error", "param": null, "#,
+                r#""code": "agent_inactive", "agent_id": "support-bot", "deactivated_by": "kill_switch"}}}}"#
+            ),
+            KILLED_MESSAGE
         )
         .into_bytes(),
         details: "agent_inactive",

@@ -39,7 +39,8 @@ const DELIVERIES: [Delivery; 3] = [Delivery::Whole, Delivery::Streamed, Delivery
 const STYLES: [InactiveReply; 2] = [InactiveReply::Error, InactiveReply::Completion];
 
 const KILLED_MESSAGE: &str = "Agent support-bot is inactive: the kill switch deactivated it, because it kept repeating \
-    the same calls. This call was not forwarded, and trying again does not help: every call is refused until a person activates the agent in the kill switch's dashboard (https://ks.example).";
+    the same calls. This call was not forwarded, and trying again does not help: every call is refused until a person \
+    activates the agent in the kill switch's dashboard (https://ks.example).";
 
 fn refusal(format: Format, cause: Cause) -> Refusal<'static> {
     Refusal {
