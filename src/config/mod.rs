@@ -20,9 +20,11 @@ mod tests;
 
 pub use error::ConfigError;
 pub use identity::{AgentSource, Forwarded};
-pub use patterns::Pattern;
 pub use token::Token;
 
+use std::rc::Rc;
+
+use crate::detect::patterns::Pattern;
 use json::Json;
 use object::Object;
 
@@ -55,7 +57,7 @@ pub struct Config {
     /// What the upstream is asked to compress.
     pub accept_encoding: AcceptEncoding,
     /// The operator's own normalisation patterns.
-    pub patterns: Vec<Pattern>,
+    pub patterns: Rc<[Pattern]>,
     /// What an inactive agent is answered with.
     pub inactive_reply: InactiveReply,
     /// Where a person can see the agent and activate it. No slash at the end.
@@ -141,7 +143,7 @@ impl Config {
             max_event_bytes: object.whole(&fields::MAX_EVENT_BYTES)? as usize,
             accept_encoding: object
                 .choice(&fields::ACCEPT_ENCODING, [AcceptEncoding::Identity, AcceptEncoding::Keep])?,
-            patterns: patterns::patterns(object)?,
+            patterns: patterns::patterns(object)?.into(),
             inactive_reply: object
                 .choice(&fields::INACTIVE_REPLY, [InactiveReply::Error, InactiveReply::Completion])?,
             dashboard_url: owned(object.text(&fields::DASHBOARD_URL)?.map(|url| url.trim_end_matches('/'))),

@@ -7,6 +7,7 @@ use super::error::ConfigError;
 use super::fields::{PATTERN, PATTERN_FIELDS, PATTERNS, PLACEHOLDER};
 use super::json::Json;
 use super::object::{Object, invalid};
+use crate::detect::patterns::Pattern;
 use regex_lite::{Regex, RegexBuilder};
 
 /// How much memory one compiled pattern may take: a bounded repetition of a bounded repetition grows quickly.
@@ -14,15 +15,6 @@ const SIZE_LIMIT: usize = 256 << 10;
 
 /// Text with every pair of neighbours that an assertion can tell apart: nothing, a word, a space, either line ending.
 const NEIGHBOURS: [&str; 4] = ["", "a", "\n", " aa  a\na \n\n\r\na\r \r\r"];
-
-/// What matches `regex` is replaced with `placeholder` before the text is hashed.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    /// Matched against the text as it came, before it is lowercased. Never matches the empty text.
-    pub regex: Regex,
-    /// `<` + 1 to 16 of `A-Z0-9_` + `>`.
-    pub placeholder: String,
-}
 
 /// The patterns, in the order in which they are tried.
 pub(super) fn patterns(config: &Object) -> Result<Vec<Pattern>, ConfigError> {

@@ -11,9 +11,9 @@ pub const GATHER_MAX: usize = 64 * 1024;
 /// One pattern and what its matches become.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// Matched against the text as it was written, before it is lowercased.
+    /// Matched against the text as it was written, before it is lowercased. Never matches the empty text.
     pub regex: Regex,
-    /// What `kill-switch fingerprint` shows in its place.
+    /// `<` + 1 to 16 of `A-Z0-9_` + `>`.
     pub placeholder: String,
 }
 
