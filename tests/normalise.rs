@@ -1,4 +1,5 @@
 //! The normaliser against a slow, obvious one made of regular expressions, on arbitrary text in arbitrary chunks.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a test fails by panicking
 
 use agent_kill_switch::detect::display::normalised;
 use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};

@@ -53,6 +53,11 @@ impl<'a> Fields<'a> {
         self.messages.or(self.input).or(self.contents).is_some()
     }
 
+    /// Whether the method itself asks for a stream (A2A).
+    pub fn streams(&self) -> bool {
+        self.json_rpc && self.is_method("message/stream")
+    }
+
     fn is_method(&self, name: &str) -> bool {
         self.method.and_then(Json::string).is_some_and(|method| method.is(name))
     }

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod conversation;
+pub mod envelope;
 pub mod format;
 pub mod frames;
 pub mod json;

@@ -51,6 +51,8 @@ pub struct Fingerprinter {
     length: usize,
     patterns: Rc<[Pattern]>,
     gathered: Vec<u8>,
+    excerpt: Vec<u8>,
+    excerpt_max: usize,
 }
 
 impl Fingerprinter {
@@ -59,8 +61,24 @@ impl Fingerprinter {
         Self { patterns, ..Self::default() }
     }
 
+    /// Keeps the first bytes of what comes next, for evidence.
+    pub fn keep_excerpt(&mut self, max: usize) {
+        self.excerpt.clear();
+        self.excerpt_max = max;
+    }
+
+    /// What was kept.
+    pub fn take_excerpt(&mut self) -> String {
+        self.excerpt_max = 0;
+        String::from_utf8_lossy(&std::mem::take(&mut self.excerpt)).into_owned()
+    }
+
     /// Takes the next chunk of the text.
     pub fn push(&mut self, mut chunk: &[u8]) {
+        if self.excerpt.len() < self.excerpt_max {
+            let room = self.excerpt_max - self.excerpt.len();
+            self.excerpt.extend(chunk.iter().take(room));
+        }
         if self.patterns.is_empty() {
             return self.take(chunk);
         }

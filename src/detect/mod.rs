@@ -3,6 +3,7 @@
 //! Pure: no host, no clock, no JSON. Each stage takes the type of the one before it and no other.
 
 pub mod display;
+pub mod explain;
 pub mod fingerprint;
 pub mod literal;
 pub mod normalise;

@@ -120,6 +120,13 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u32);
 
+impl Sequence {
+    /// From the digits of a number.
+    pub fn parse(digits: &[u8]) -> Option<Self> {
+        std::str::from_utf8(digits).ok()?.parse().ok().map(Self)
+    }
+}
+
 impl Window {
     /// A window with nothing in it.
     pub fn empty(generation: u64, counting: Counting) -> Self {

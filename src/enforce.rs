@@ -1,0 +1,150 @@
+//! A judged call, and what a verdict does to the shared state: exactly one worker acts on a loop, and all see it at once.
+
+use crate::detect::explain::explain;
+use crate::detect::progress::Rules;
+use crate::detect::score::{Judge, Score};
+use crate::detect::verdict::{Verdict, decide};
+use crate::detect::window::{Answer, Call, Sequence, Window};
+use crate::host::{Host, Level};
+use crate::metrics::Metric;
+use crate::outbox;
+use crate::policy::Record;
+use crate::state::{Kept, policy_key, update, window_key};
+use crate::turn::Turn;
+use crate::wire::{Action, KillReport};
+use crate::worker::Worker;
+
+/// Matching calls told of in a report.
+const MATCHES_MAX: usize = 20;
+
+/// An agent, its policy, and which of its windows is meant.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The agent.
+    pub agent: String,
+    /// Its policy when the request came.
+    pub record: Record,
+    /// The slot of the request's session, where sessions are told apart.
+    pub slot: Option<u32>,
+}
+
+/// A call with its score.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What is to be done.
+    pub verdict: Verdict,
+    /// Why.
+    pub score: Score,
+    /// The number by which the answer finds the call.
+    pub sequence: Sequence,
+    window: Window,
+}
+
+/// What acting on a loop came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trip {
+    /// This worker acted, and reports.
+    First,
+    /// Another worker was first.
+    Second,
+    /// The agent was activated, or is gone, since the request came.
+    Void,
+}
+
+impl Subject {
+    fn judge(&self) -> Judge {
+        Judge { window_size: self.record.window_size, counting: self.record.counting, rules: Rules::default() }
+    }
+
+    fn window(&self, bytes: &[u8]) -> Window {
+        Window::decode(bytes, self.record.window_generation(), self.record.counting)
+    }
+
+    /// Adds a call to the window and judges it. Nothing where too many workers wrote at once.
+    pub fn observe(&self, host: &impl Host, turn: &Turn, now_ms: u64) -> Option<Judged> {
+        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        update(host, &window_key(&self.agent, self.slot), |stored| {
+            let mut window = self.window(&stored.bytes);
+            let (score, sequence) = self.judge().observe(&mut window, call);
+            let verdict = decide(&score, self.record.threshold, self.record.action);
+            (Some(window.encode()), Judged { verdict, score, sequence, window })
+        })
+    }
+
+    /// Attaches an answer to its call, if the window is still of the same generation.
+    pub fn answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
+        update(host, &window_key(&self.agent, self.slot), |stored| {
+            let mut window = self.window(&stored.bytes);
+            let there = self.judge().answer(&mut window, sequence, answer);
+            (there.then(|| window.encode()), ())
+        });
+    }
+
+    /// Acts on a loop, unless another worker has done so or the policy has moved on.
+    pub fn trip(&self, host: &impl Host, verdict: Verdict, now_ms: u64) -> Trip {
+        let outcome = update(host, &policy_key(&self.agent), |stored| {
+            let Some(kept) = Kept::decode(&stored.bytes) else { return (None, Trip::Void) };
+            let now = kept.record;
+            if now.generation != self.record.generation {
+                return (None, Trip::Void);
+            }
+            if !now.active || now.blocks != self.record.blocks {
+                return (None, Trip::Second);
+            }
+            let record = match verdict {
+                Verdict::Allow => return (None, Trip::Void),
+                Verdict::Kill => now.killed(),
+                Verdict::Block => now.blocked(now_ms),
+                // A fresh window, so that what would have been one kill is reported once.
+                Verdict::Observe => Record { blocks: now.blocks.wrapping_add(1), ..now },
+            };
+            (Some(Kept { record, ..kept }.encode()), Trip::First)
+        });
+        outcome.unwrap_or(Trip::Second)
+    }
+
+    /// Tells the sidecar and the operator of a loop.
+    pub fn report(&self, host: &impl Host, worker: &Worker, judged: &Judged, turn: &Turn, evidence: Evidence) {
+        let (action, metric, word) = match judged.verdict {
+            Verdict::Kill => (Action::Deactivate, Metric::Kills, "deactivated"),
+            Verdict::Block => (Action::Block, Metric::Blocks, "blocked"),
+            Verdict::Observe | Verdict::Allow => (Action::Observe, Metric::WouldKills, "would have been stopped"),
+        };
+        host.count(metric, 1);
+        let mut matches = self.judge().matches(&judged.window);
+        matches.truncate(MATCHES_MAX);
+        let span = matches.last().map_or(1, |earliest| earliest.calls_ago + 1);
+        let reason = explain(&judged.score, self.record.counting, &turn.tool_names, span);
+        let Self { agent, record, .. } = self;
+        let (score, threshold) = (judged.score.value, record.threshold);
+        host.log(Level::Warn, &format!("agent {agent} {word}: {reason} (score {score}, threshold {threshold})"));
+        let tools = turn.tool_names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let report = KillReport {
+            kill_id: format!("{:016x}{:016x}", host.random(), host.random()),
+            agent_id: agent.clone(),
+            generation: record.generation,
+            action,
+            envoy: worker.envoy.clone(),
+            at_ms: evidence.at_ms,
+            score,
+            threshold,
+            window_size: record.window_size,
+            counting: record.counting,
+            signals: judged.score.signals,
+            reason,
+            tools,
+            matches,
+            excerpt: evidence.excerpt,
+        };
+        outbox::put(host, worker, report);
+    }
+}
+
+/// What a report says beside the numbers.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// When the loop was found, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The beginning of the repeated input, where the operator asked for it.
+    pub excerpt: Option<String>,
+}

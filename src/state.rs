@@ -1,0 +1,105 @@
+//! What is kept in shared data, under which key: the one place where records meet compare-and-swap.
+//!
+//! Every key is prefixed, since Istio leaves vm_id empty and modules then share one map. Keys cannot be deleted, so none
+//! is ever made of what a client sends: only agents that the sidecar knows have keys.
+
+use crate::codec::Reader;
+use crate::host::{Host, Stored};
+use crate::policy::Record;
+
+/// How often a write is tried against other workers.
+const TRIES: usize = 32;
+
+/// The policy record of an agent.
+pub fn policy_key(agent: &str) -> String {
+    format!("aks/p/{agent}")
+}
+
+/// The window of an agent, or of one slot of its sessions.
+pub fn window_key(agent: &str, slot: Option<u32>) -> String {
+    match slot {
+        None => format!("aks/w/{agent}"),
+        Some(slot) => format!("aks/w/{agent}/{slot}"),
+    }
+}
+
+/// A report that the sidecar has not accepted yet.
+pub fn outbox_key(slot: u32) -> String {
+    format!("aks/out/{slot}")
+}
+
+/// How far the sync has come.
+pub const SYNC_KEY: &str = "aks/rev";
+/// Which root polls.
+pub const LEASE_KEY: &str = "aks/lease";
+/// Rises with every report put into the outbox, so that an idle tick reads one key.
+pub const OUTBOX_COUNT_KEY: &str = "aks/out";
+
+/// Reads, changes and writes a key until no other writer comes between. `change` gives the new bytes and what to return,
+/// or what to return without writing. Nothing where others were faster every time.
+pub fn update<T>(host: &impl Host, key: &str, mut change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
+    for _ in 0..TRIES {
+        let stored = host.get(key);
+        let (bytes, outcome) = change(&stored);
+        match bytes {
+            None => return Some(outcome),
+            Some(bytes) if host.set(key, &bytes, stored.version).is_ok() => return Some(outcome),
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+/// A policy record and the round of full syncs it was written in: what an older round left behind is gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kept {
+    /// The policy.
+    pub record: Record,
+    /// The round.
+    pub round: u32,
+}
+
+impl Kept {
+    /// The bytes to keep.
+    pub fn encode(&self) -> Vec<u8> {
+        [self.round.to_le_bytes().as_slice(), &self.record.encode()].concat()
+    }
+
+    /// What these bytes keep.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let round = reader.u32()?;
+        Some(Self { round, record: Record::decode(reader.rest())? })
+    }
+}
+
+/// How far the sync has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Counts full syncs.
+    pub round: u32,
+    /// The revision that is applied.
+    pub rev: u64,
+    /// When the sidecar was last heard of, in milliseconds since 1970.
+    pub heard_ms: u64,
+    /// Which life of the sidecar's database the revision belongs to.
+    pub epoch: String,
+}
+
+impl Position {
+    /// The bytes to keep.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.round.to_le_bytes().to_vec();
+        bytes.extend(self.rev.to_le_bytes());
+        bytes.extend(self.heard_ms.to_le_bytes());
+        bytes.extend(self.epoch.as_bytes());
+        bytes
+    }
+
+    /// What these bytes keep; nothing where there was no sync yet.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let (round, rev, heard_ms) = (reader.u32()?, reader.u64()?, reader.u64()?);
+        Some(Self { round, rev, heard_ms, epoch: String::from_utf8(reader.rest().to_vec()).ok()? })
+    }
+}

@@ -1,0 +1,397 @@
+//! One request's life.
+//!
+//! ```text
+//! headers   who is the agent? -> policy -> inactive or blocked: refuse; switched off: pass, touch no body
+//! body      held until it is whole, then judged: forward, or refuse and never forward
+//! answer    never held: read as it streams past, and attached to its call at the end
+//! ```
+//!
+//! Whatever cannot be judged is forwarded and counted. Answers that did not come from the upstream, ours among them, are
+//! not read. An answer that is cut off is attached to nothing: half an answer is another answer.
+
+use std::rc::Rc;
+
+use crate::config::{AcceptEncoding, Evidence as Keep, Hold, InactiveReply, OnNoPolicy};
+use crate::decode::answer::{AnswerReader, Head};
+use crate::decode::envelope::{self, Envelope};
+use crate::decode::format::by_path;
+use crate::decode::request::request;
+use crate::detect::fingerprint::hash_bytes;
+use crate::detect::verdict::Verdict;
+use crate::detect::window::{Answer, Sequence};
+use crate::enforce::{Evidence, Judged, Subject, Trip};
+use crate::host::{Host, StreamHost};
+use crate::identity::{Identity, identify};
+use crate::metrics::{Metric, Outcome};
+use crate::policy::Record;
+use crate::reply::{Cause, Refusal};
+use crate::state::{Kept, policy_key};
+use crate::turn::{Format, Turn, Unreadable};
+use crate::wire::DeactivatedBy;
+use crate::worker::Worker;
+
+/// Bytes of the repeated input that `evidence: excerpt` keeps.
+const EXCERPT_BYTES: usize = 400;
+/// Where the number of a judged call is noted, so that another pass over the same request does not count it again.
+pub const CALL_NOTE: &str = "kill_switch_call";
+
+/// What the host does with the request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Goes on.
+    Continue,
+    /// Waits for more of the body.
+    Hold,
+}
+
+/// One request.
+pub struct Stream {
+    worker: Rc<Worker>,
+    phase: Phase,
+    path: String,
+    agent: Option<String>,
+}
+
+enum Phase {
+    /// Nothing to do, or all done.
+    Pass,
+    /// Waiting for the body, to judge it.
+    Judge(Subject),
+    /// Waiting for the body, to refuse it in the client's own format.
+    Refuse(Cause),
+    /// Forwarded; waiting for the answer.
+    Await(Awaited),
+    /// Reading the answer.
+    Read(Awaited, Box<AnswerReader>),
+}
+
+/// A forwarded call.
+struct Awaited {
+    subject: Subject,
+    sequence: Sequence,
+    format: Format,
+}
+
+impl Stream {
+    /// A new request.
+    pub fn new(worker: Rc<Worker>) -> Self {
+        Self { worker, phase: Phase::Pass, path: String::new(), agent: None }
+    }
+
+    /// The request's headers.
+    pub fn request_headers(&mut self, host: &impl StreamHost, ended: bool) -> Flow {
+        let agent = match identify(&self.worker.config.agent_id, host) {
+            Identity::Agent(agent) => agent,
+            Identity::Missing => return self.without_agent(host, Outcome::NoAgent, Cause::MissingAgent),
+            Identity::Bad(id) => {
+                self.agent = Some(String::from_utf8_lossy(&id).chars().take(128).collect());
+                return self.without_agent(host, Outcome::BadAgentId, Cause::BadAgentId);
+            }
+        };
+        host.note("kill_switch_agent", &agent);
+        let kept = Kept::decode(&host.get(&policy_key(&agent)).bytes);
+        let current = self.worker.round.get().unwrap_or(0);
+        let record = kept.filter(|kept| kept.round >= current).map(|kept| kept.record);
+        self.worker.seen.borrow_mut().request(&agent, host.now_ms());
+        self.agent = Some(agent.clone());
+        match record {
+            None => self.without_policy(host),
+            Some(record) => self.with_policy(host, agent, record, ended),
+        }
+    }
+
+    fn without_agent(&mut self, host: &impl StreamHost, outcome: Outcome, cause: Cause) -> Flow {
+        if self.worker.config.require_agent {
+            return self.refuse_by_path(host, cause, Outcome::RefusedAgentId);
+        }
+        self.pass(host, outcome)
+    }
+
+    fn without_policy(&mut self, host: &impl StreamHost) -> Flow {
+        let synced = self.worker.round.get().is_some();
+        match self.worker.config.on_no_policy {
+            _ if synced => self.pass(host, Outcome::UnknownAgent),
+            OnNoPolicy::Allow => self.pass(host, Outcome::NoPolicy),
+            OnNoPolicy::Deny => self.refuse_by_path(host, Cause::NoPolicy, Outcome::RefusedNoPolicy),
+        }
+    }
+
+    fn with_policy(&mut self, host: &impl StreamHost, agent: String, record: Record, ended: bool) -> Flow {
+        if let Some((cause, outcome)) = refusal(&record, host.now_ms()) {
+            return self.refuse_when_known(host, cause, outcome, ended);
+        }
+        if !record.enabled {
+            return self.pass(host, Outcome::Off);
+        }
+        let headers = Headers::read(host, self.worker.config.session_header.as_deref());
+        self.path = headers.path;
+        let subject = Subject { agent, record, slot: headers.session.map(|session| self.slot(&session)) };
+        if let Some(call) = host.noted(CALL_NOTE).and_then(|note| Sequence::parse(&note)) {
+            host.count(Metric::Requests(Outcome::Redirected), 1);
+            let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
+            self.phase = Phase::Await(Awaited { subject, sequence: call, format });
+            return Flow::Continue;
+        }
+        let too_large = headers.content_length.is_some_and(|length| length > self.worker.config.max_request_bytes);
+        match () {
+            () if headers.not_http => return self.pass(host, Outcome::NotHttp),
+            () if ended => return self.pass(host, Outcome::Empty),
+            () if headers.compressed => return self.pass(host, Outcome::Compressed),
+            () if too_large => return self.pass(host, Outcome::TooLarge),
+            () => {}
+        }
+        if headers.asks_compression && self.worker.config.accept_encoding == AcceptEncoding::Identity {
+            host.set_request_header("accept-encoding", Some(b"identity"));
+        }
+        self.phase = Phase::Judge(subject);
+        self.hold_from_headers()
+    }
+
+    /// More of the request's body: `held` bytes so far.
+    pub fn request_body(&mut self, host: &impl StreamHost, held: usize, ended: bool) -> Flow {
+        let cap = self.worker.config.max_request_bytes;
+        match &self.phase {
+            Phase::Judge(_) if held > cap => self.pass(host, Outcome::TooLarge),
+            Phase::Judge(_) | Phase::Refuse(_) if !ended && held <= cap => Flow::Hold,
+            Phase::Judge(_) | Phase::Refuse(_) => self.request_end(host),
+            _ => Flow::Continue,
+        }
+    }
+
+    /// The request's trailers: its body is whole.
+    pub fn request_trailers(&mut self, host: &impl StreamHost) -> Flow {
+        self.request_end(host)
+    }
+
+    fn request_end(&mut self, host: &impl StreamHost) -> Flow {
+        match std::mem::replace(&mut self.phase, Phase::Pass) {
+            Phase::Judge(subject) => self.judge(host, subject),
+            Phase::Refuse(cause) => {
+                let envelope = envelope::read(&self.path, &host.request_body(self.worker.config.max_request_bytes));
+                self.refuse(host, cause, &envelope)
+            }
+            other => {
+                self.phase = other;
+                Flow::Continue
+            }
+        }
+    }
+
+    fn judge(&mut self, host: &impl StreamHost, subject: Subject) -> Flow {
+        let started_ns = host.now_ns();
+        let now_ms = started_ns / 1_000_000;
+        let body = host.request_body(self.worker.config.max_request_bytes);
+        let turn = request(self.path.as_bytes(), &body, subject.record.counting, &mut self.worker.text.borrow_mut());
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
+            Err(Unreadable::Empty | Unreadable::NotACall) => return self.pass(host, Outcome::Empty),
+        };
+        let Some(judged) = subject.observe(host, &turn, now_ms) else {
+            return self.pass(host, Outcome::Contended);
+        };
+        self.worker.seen.borrow_mut().score(&subject.agent, &judged.score, now_ms);
+        host.note("kill_switch_score", &judged.score.value.to_string());
+        let flow = self.enforce(host, subject, &judged, &turn, &body);
+        host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
+        flow
+    }
+
+    fn enforce(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, turn: &Turn, body: &[u8]) -> Flow {
+        let now_ms = host.now_ms();
+        let trip = match judged.verdict {
+            Verdict::Allow => Trip::Void,
+            verdict => subject.trip(host, verdict, now_ms),
+        };
+        if trip == Trip::First {
+            let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(&subject.record, body) };
+            subject.report(host, &self.worker, judged, turn, evidence);
+        }
+        let cause = match judged.verdict {
+            Verdict::Kill => Cause::Inactive { by: Some(DeactivatedBy::KillSwitch) },
+            Verdict::Block => Cause::Blocked { retry_after_seconds: subject.record.retry_after_seconds },
+            Verdict::Allow | Verdict::Observe => return self.forward(host, subject, judged, turn.format),
+        };
+        if trip == Trip::Void {
+            return self.forward(host, subject, judged, turn.format);
+        }
+        host.count(Metric::Requests(Outcome::Tripped), 1);
+        self.refuse(host, cause, &envelope::read(&self.path, body))
+    }
+
+    fn forward(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, format: Format) -> Flow {
+        host.count(Metric::Requests(Outcome::Allowed), 1);
+        host.note("kill_switch_verdict", if judged.verdict == Verdict::Observe { "would_kill" } else { "allow" });
+        host.note(CALL_NOTE, &judged.sequence.0.to_string());
+        self.phase = Phase::Await(Awaited { subject, sequence: judged.sequence, format });
+        Flow::Continue
+    }
+
+    /// The beginning of the repeated input, where the operator asked for it.
+    fn excerpt(&self, record: &Record, body: &[u8]) -> Option<String> {
+        if self.worker.config.evidence == Keep::None {
+            return None;
+        }
+        let mut text = self.worker.text.borrow_mut();
+        text.keep_excerpt(EXCERPT_BYTES);
+        let read = request(self.path.as_bytes(), body, record.counting, &mut text);
+        let excerpt = text.take_excerpt();
+        read.is_ok().then_some(excerpt)
+    }
+
+    /// The response's headers.
+    pub fn response_headers(&mut self, host: &impl StreamHost, ended: bool) {
+        let Phase::Await(awaited) = std::mem::replace(&mut self.phase, Phase::Pass) else { return };
+        if host.property(&["response", "code_details"]).as_deref() != Some(b"via_upstream") {
+            return;
+        }
+        let status = host.response_header(":status").and_then(|status| number(&status)).unwrap_or(0) as u16;
+        if !(200..300).contains(&status) {
+            return awaited.subject.answer(host, awaited.sequence, Answer::Failed);
+        }
+        let encoding = host.response_header("content-encoding").unwrap_or_default();
+        if !encoding.is_empty() && encoding != b"identity" {
+            return host.count(Metric::AnswersUnread, 1);
+        }
+        let content_type = host.response_header("content-type").unwrap_or_default();
+        let head = Head { status, content_type: &content_type };
+        let config = &self.worker.config;
+        let reader = AnswerReader::new(awaited.format, head, config.patterns.clone(), config.max_event_bytes);
+        self.phase = Phase::Read(awaited, Box::new(reader));
+        if ended {
+            self.response_end(host);
+        }
+    }
+
+    /// Bytes of the response that pass.
+    pub fn response_body(&mut self, host: &impl StreamHost, size: usize, ended: bool) {
+        if let Phase::Read(_, reader) = &mut self.phase {
+            if size > 0 {
+                reader.push(&host.response_body(size));
+            }
+            if ended {
+                self.response_end(host);
+            }
+        }
+    }
+
+    /// The response is whole: its body has ended, or its trailers have come.
+    pub fn response_end(&mut self, host: &impl StreamHost) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Pass);
+        if let Phase::Read(awaited, reader) = phase {
+            let answer = reader.finish();
+            if answer == Answer::Unknown {
+                host.count(Metric::AnswersUnread, 1);
+            }
+            awaited.subject.answer(host, awaited.sequence, answer);
+        }
+    }
+
+    fn pass(&mut self, host: &impl Host, outcome: Outcome) -> Flow {
+        host.count(Metric::Requests(outcome), 1);
+        self.phase = Phase::Pass;
+        Flow::Continue
+    }
+
+    fn hold_from_headers(&self) -> Flow {
+        match self.worker.config.hold {
+            Hold::Headers => Flow::Hold,
+            Hold::Body => Flow::Continue,
+        }
+    }
+
+    /// Refuses at once where the path tells the client's format, else once the body has told it.
+    fn refuse_when_known(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome, ended: bool) -> Flow {
+        let config = &self.worker.config;
+        let path = host.request_header(":path").unwrap_or_default();
+        let path_tells = config.inactive_reply == InactiveReply::Error && by_path(&path).is_some();
+        if ended || path_tells || config.hold == Hold::Body {
+            return self.refuse_by_path(host, cause, outcome);
+        }
+        host.count(Metric::Requests(outcome), 1);
+        self.path = String::from_utf8_lossy(&path).into_owned();
+        self.phase = Phase::Refuse(cause);
+        Flow::Hold
+    }
+
+    fn refuse_by_path(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome) -> Flow {
+        host.count(Metric::Requests(outcome), 1);
+        let path = host.request_header(":path").unwrap_or_default();
+        let envelope = envelope::from_path(&String::from_utf8_lossy(&path));
+        self.refuse(host, cause, &envelope)
+    }
+
+    fn refuse(&mut self, host: &impl StreamHost, cause: Cause, envelope: &Envelope) -> Flow {
+        self.phase = Phase::Pass;
+        if let Some(agent) = &self.agent {
+            self.worker.seen.borrow_mut().refused(agent);
+        }
+        let reply = Refusal {
+            format: envelope.format,
+            delivery: envelope.delivery,
+            json_rpc_id: envelope.json_rpc_id.as_deref(),
+            model: envelope.model.as_deref(),
+            agent_id: self.agent.as_deref(),
+            cause,
+            style: self.worker.config.inactive_reply,
+            dashboard_url: self.worker.config.dashboard_url.as_deref(),
+            at_ms: host.now_ms(),
+        }
+        .reply();
+        host.note("kill_switch_verdict", reply.details);
+        host.reply(&reply);
+        Flow::Hold
+    }
+
+    fn slot(&self, session: &[u8]) -> u32 {
+        (hash_bytes(session, 0) % u64::from(self.worker.config.session_slots.max(1))) as u32
+    }
+}
+
+/// Why a policy refuses everything, if it does.
+fn refusal(record: &Record, now_ms: u64) -> Option<(Cause, Outcome)> {
+    if !record.active {
+        return Some((Cause::Inactive { by: record.deactivated_by }, Outcome::RefusedInactive));
+    }
+    match record.blocked_for_seconds(now_ms) {
+        0 => None,
+        seconds => Some((Cause::Blocked { retry_after_seconds: seconds }, Outcome::RefusedBlocked)),
+    }
+}
+
+/// What the headers of a request say, read in one host call.
+#[derive(Default)]
+struct Headers {
+    path: String,
+    content_length: Option<usize>,
+    compressed: bool,
+    asks_compression: bool,
+    not_http: bool,
+    session: Option<Vec<u8>>,
+}
+
+impl Headers {
+    fn read(host: &impl StreamHost, session_header: Option<&str>) -> Self {
+        let mut headers = Self::default();
+        for (name, value) in host.request_headers() {
+            match name.as_str() {
+                ":path" => headers.path = String::from_utf8_lossy(&value).into_owned(),
+                ":method" => headers.not_http |= value == b"CONNECT",
+                "upgrade" => headers.not_http = true,
+                "content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
+                "content-length" => headers.content_length = number(&value),
+                "content-encoding" => headers.compressed = !value.is_empty() && value != b"identity",
+                "accept-encoding" => headers.asks_compression = value != b"identity",
+                _ => {}
+            }
+            if session_header == Some(name.as_str()) {
+                headers.session = Some(value);
+            }
+        }
+        headers
+    }
+}
+
+fn number(text: &[u8]) -> Option<usize> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
+}
