@@ -1,1 +1,25 @@
-//! The mock LLM and the agents that demo and tests share.
+//! The laboratory: everything around the filter that demo, end-to-end tests and benchmarks share.
+//!
+//! - [`llm`]: a mock LLM that speaks the services' real wire formats, answers by script, and records what reached it.
+//! - [`chat`]: conversations as real clients send them, in four formats, and the reading of what comes back.
+//! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
+//! - [`agent`]: the same as living agents that report each call.
+//! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
+//!
+//! Knows nothing of the filter's code, so that both cannot be wrong in the same way. Loopback only.
+
+// Tooling for tests: where a helper cannot go on, a panic with a good message is the result that its caller wants, and
+// indexing into JSON is how a wire format is read.
+#![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+
+pub mod answer;
+pub mod format;
+pub mod fresh;
+pub mod json;
+pub mod llm;
+pub mod prose;
+pub mod sse;
+
+pub use answer::{Answer, ToolCall};
+pub use format::Format;
+pub use llm::MockLlm;

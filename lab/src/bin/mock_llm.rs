@@ -1,0 +1,38 @@
+//! The mock LLM as a process of its own, for the demo and for clients in other languages.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::Parser;
+use lab::MockLlm;
+
+/// A mock LLM: OpenAI, Anthropic, Gemini, Ollama, MCP and A2A on one port, answering by script.
+///
+/// Request headers steer single answers: x-lab-answer (text), x-lab-status, x-lab-delay-ms, x-lab-script (JSON).
+/// GET /lab/received tells how many requests have arrived.
+#[derive(Parser)]
+#[command(name = "mock-llm")]
+struct Arguments {
+    /// Where to listen; port 0 takes a free one, which is printed.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// How many requests to keep in memory.
+    #[arg(long, default_value_t = 1000)]
+    keep: usize,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match MockLlm::start_at(arguments.listen, arguments.keep).await {
+        Ok(llm) => {
+            println!("mock-llm listening on {}", llm.url());
+            llm.forever().await;
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("mock-llm: cannot listen on {}: {error}", arguments.listen);
+            ExitCode::FAILURE
+        }
+    }
+}

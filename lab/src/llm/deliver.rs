@@ -1,0 +1,87 @@
+//! From an answer's pieces to bytes on the wire: delays, gzip, trailers, and connections that are cut.
+
+use std::io::Write;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::stream::{self, StreamExt};
+use http_body::Frame;
+use http_body_util::StreamBody;
+
+use super::wire::Rendered;
+use crate::answer::Answer;
+
+/// The HTTP response for an answer rendered in its API's words.
+pub async fn deliver(answer: &Answer, rendered: Rendered) -> Response {
+    tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
+    let mut response = Response::builder().status(answer.status).header(header::CONTENT_TYPE, rendered.content_type);
+    if answer.gzip {
+        response = response.header(header::CONTENT_ENCODING, "gzip");
+    }
+    for (name, value) in &answer.headers {
+        response = response.header(name, value);
+    }
+    if !answer.trailers.is_empty() {
+        // HTTP/1.1 sends only the trailers that were announced.
+        let names: Vec<&str> = answer.trailers.iter().map(|(name, _)| name.as_str()).collect();
+        response = response.header(header::TRAILER, names.join(", "));
+    }
+    response.body(body(answer, rendered.pieces)).expect("a script's status and headers must be valid HTTP")
+}
+
+fn body(answer: &Answer, pieces: Vec<String>) -> Body {
+    let mut pieces: Vec<Bytes> = match answer.gzip {
+        true => gzip(&pieces),
+        false => pieces.into_iter().map(Bytes::from).collect(),
+    };
+    if pieces.len() == 1 && answer.trailers.is_empty() && answer.cut_after.is_none() {
+        return Body::from(pieces.remove(0));
+    }
+    if let (Some(_), [whole]) = (answer.cut_after, pieces.as_slice()) {
+        // A body of one piece is cut in its middle.
+        pieces = vec![whole.slice(..whole.len() / 2), whole.slice(whole.len() / 2..)];
+    }
+    let end = match answer.cut_after {
+        Some(_) => Some(Err(std::io::Error::other("the script cuts the connection here"))),
+        None => trailers(answer).map(|trailers| Ok(Frame::trailers(trailers))),
+    };
+    let sent = answer.cut_after.unwrap_or(usize::MAX);
+    let frames = pieces.into_iter().take(sent).map(|piece| Ok(Frame::data(piece))).chain(end);
+    let pause = Duration::from_millis(answer.piece_delay_ms);
+    let paced = stream::iter(frames.enumerate()).then(move |(index, frame)| async move {
+        if index > 0 {
+            // Yields even when there is no pause, so that each piece is written by itself.
+            tokio::time::sleep(pause).await;
+            tokio::task::yield_now().await;
+        }
+        frame
+    });
+    Body::new(StreamBody::new(paced))
+}
+
+fn trailers(answer: &Answer) -> Option<HeaderMap> {
+    let pairs = answer.trailers.iter().filter_map(|(name, value)| {
+        Some((HeaderName::try_from(name.as_str()).ok()?, HeaderValue::try_from(value.as_str()).ok()?))
+    });
+    Some(pairs.collect::<HeaderMap>()).filter(|trailers| !trailers.is_empty())
+}
+
+/// Compresses piece by piece, flushed after each, so that a streamed answer still streams.
+fn gzip(pieces: &[String]) -> Vec<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut packed: Vec<Bytes> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        encoder.write_all(piece.as_bytes()).and_then(|()| encoder.flush()).expect("memory takes every write");
+        packed.push(Bytes::from(std::mem::take(encoder.get_mut())));
+    }
+    let rest = encoder.finish().expect("memory takes every write");
+    match packed.last_mut() {
+        Some(last) => *last = Bytes::from([last.as_ref(), &rest].concat()),
+        None => packed.push(Bytes::from(rest)),
+    }
+    packed
+}

@@ -1,0 +1,109 @@
+//! What reached the mock LLM.
+//!
+//! A request is written down when its headers arrive and completed when its body has: a proxy that forwards headers
+//! early and then aborts leaves an entry that is not whole, and a test can tell.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Which request it is, from 1.
+    pub number: u64,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; empty until it is whole.
+    pub body: Bytes,
+    /// Whether all of the body arrived.
+    pub whole: bool,
+}
+
+impl Received {
+    /// A header's value; empty if it is missing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The body as JSON; null if it is not.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// The last `keep` requests, and how many there were at all.
+pub struct Journal {
+    keep: usize,
+    entries: Mutex<VecDeque<Received>>,
+    begun: watch::Sender<u64>,
+}
+
+impl Journal {
+    /// An empty journal that keeps so many requests.
+    pub fn new(keep: usize) -> Journal {
+        Journal { keep, entries: Mutex::default(), begun: watch::Sender::new(0) }
+    }
+
+    /// Writes down a request whose headers have arrived; returns its number.
+    pub fn begin(&self, head: &Parts) -> u64 {
+        let mut entries = self.lock();
+        let number = *self.begun.borrow() + 1;
+        entries.push_back(Received {
+            number,
+            method: head.method.to_string(),
+            path: head.uri.to_string(),
+            headers: head.headers.clone(),
+            body: Bytes::new(),
+            whole: false,
+        });
+        if entries.len() > self.keep {
+            entries.pop_front();
+        }
+        // Under the lock, so that numbers are unique and nobody is told of an entry that is not there yet.
+        self.begun.send_replace(number);
+        number
+    }
+
+    /// Adds the body to a request.
+    pub fn complete(&self, number: u64, body: Bytes) {
+        if let Some(entry) = self.lock().iter_mut().find(|entry| entry.number == number) {
+            entry.body = body;
+            entry.whole = true;
+        }
+        self.begun.send_modify(|_| ());
+    }
+
+    /// The requests kept, oldest first.
+    pub fn entries(&self) -> Vec<Received> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// How many requests have begun, kept or not.
+    pub fn count(&self) -> u64 {
+        *self.begun.borrow()
+    }
+
+    /// Forgets the requests kept. The numbering goes on.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// Notified of every change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.begun.subscribe()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Received>> {
+        self.entries.lock().expect("nobody panics while writing the journal")
+    }
+}

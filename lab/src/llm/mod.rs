@@ -1,0 +1,169 @@
+//! A mock LLM that speaks the real services' wire formats.
+//!
+//! Answers by script (see [`Script`]) and records what reached it, so that a test can assert that a refused call never
+//! did. Ids and timestamps are fresh in every answer, as with the real ones. `GET /lab/received` tells the shell how
+//! many requests came; `GET /healthz` is for whoever waits for it. Neither counts.
+
+pub mod ask;
+mod deliver;
+pub mod journal;
+pub mod script;
+pub mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use ask::Ask;
+pub use journal::Received;
+use journal::Journal;
+pub use script::Script;
+
+use crate::answer::Answer;
+
+/// How many requests are kept by default; a benchmark sends more than memory should hold.
+pub const KEEP: usize = 10_000;
+/// Larger than any body that a test sends.
+const MAX_BODY: usize = 256 << 20;
+
+/// A running mock LLM. Stops when dropped.
+pub struct MockLlm {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+struct Shared {
+    script: Script,
+    journal: Journal,
+}
+
+impl MockLlm {
+    /// Starts one on a free port of the loopback interface.
+    pub async fn start() -> MockLlm {
+        MockLlm::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), KEEP)
+            .await
+            .unwrap_or_else(|error| panic!("the mock LLM cannot listen on the loopback interface: {error}"))
+    }
+
+    /// Starts one at an address, keeping the last `keep` requests.
+    pub async fn start_at(address: SocketAddr, keep: usize) -> std::io::Result<MockLlm> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared { script: Script::default(), journal: Journal::new(keep) });
+        let app = app(shared.clone());
+        let server = tokio::spawn(async move {
+            // Never ends by itself: errors of a connection stay with that connection.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(MockLlm { address, shared, server })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://address`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Queues answers for the next requests, in this order.
+    pub fn enqueue(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.shared.script.enqueue(answers);
+    }
+
+    /// Answers by a closure from now on; `None` leaves a request to the default.
+    pub fn decide(&self, closure: impl Fn(&Ask) -> Option<Answer> + Send + Sync + 'static) {
+        self.shared.script.decide(closure);
+    }
+
+    /// The requests kept, oldest first.
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.journal.entries()
+    }
+
+    /// The requests kept that carry this `x-agent-id`.
+    pub fn received_from(&self, agent_id: &str) -> Vec<Received> {
+        self.received().into_iter().filter(|request| request.header("x-agent-id") == agent_id).collect()
+    }
+
+    /// How many requests have arrived since the start.
+    pub fn count(&self) -> u64 {
+        self.shared.journal.count()
+    }
+
+    /// Forgets the requests kept; [`MockLlm::count`] goes on.
+    pub fn forget(&self) {
+        self.shared.journal.clear();
+    }
+
+    /// Waits until what has been received satisfies `enough`, and returns it. Panics at the deadline.
+    pub async fn wait_for(
+        &self,
+        what: &str,
+        deadline: Duration,
+        enough: impl Fn(&[Received]) -> bool,
+    ) -> Vec<Received> {
+        let mut changes = self.shared.journal.changes();
+        let waiting = async {
+            loop {
+                changes.mark_unchanged();
+                let received = self.received();
+                if enough(&received) {
+                    return received;
+                }
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::time::timeout(deadline, waiting).await.unwrap_or_else(|_| {
+            panic!("not within {deadline:?}: {what}; the mock LLM has received {} requests", self.count())
+        })
+    }
+
+    /// Runs until the process ends.
+    pub async fn forever(mut self) {
+        let _ = (&mut self.server).await;
+    }
+}
+
+impl Drop for MockLlm {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn app(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route(
+            "/lab/received",
+            get(async |State(shared): State<Arc<Shared>>| format!("{}\n", shared.journal.count())),
+        )
+        .fallback(answer)
+        .with_state(shared)
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let number = shared.journal.begin(&head);
+    let Ok(body) = to_bytes(body, MAX_BODY).await else {
+        return (axum::http::StatusCode::BAD_REQUEST, "the body ended early\n").into_response();
+    };
+    shared.journal.complete(number, body.clone());
+    let ask = Ask::read(&head, &body);
+    let answer = shared.script.answer(&ask);
+    let rendered = wire::render(&ask, &answer);
+    deliver::deliver(&answer, rendered).await
+}
