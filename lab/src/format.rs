@@ -59,8 +59,9 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Format, String> {
-        Format::CHATS.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            format!("format ({name}) must be one of {}", Format::CHATS.map(Format::name).join(", "))
-        })
+        Format::CHATS
+            .into_iter()
+            .find(|format| format.name() == name)
+            .ok_or_else(|| format!("format ({name}) must be one of {}", Format::CHATS.map(Format::name).join(", ")))
     }
 }

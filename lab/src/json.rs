@@ -88,12 +88,10 @@ mod tests {
 
     #[test]
     fn keys_come_in_the_order_of_the_services_and_nothing_is_lost() {
-        let value = json!({"zeta": [1, "two\n", null], "content": "x", "role": "user", "alpha": {"b": 1.5, "type": "t"}});
+        let value =
+            json!({"zeta": [1, "two\n", null], "content": "x", "role": "user", "alpha": {"b": 1.5, "type": "t"}});
         let written = text(&value);
-        assert_eq!(
-            written,
-            r#"{"role":"user","content":"x","alpha":{"type":"t","b":1.5},"zeta":[1,"two\n",null]}"#
-        );
+        assert_eq!(written, r#"{"role":"user","content":"x","alpha":{"type":"t","b":1.5},"zeta":[1,"two\n",null]}"#);
         assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value);
     }
 }

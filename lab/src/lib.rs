@@ -13,11 +13,13 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
 pub mod answer;
+pub mod chat;
 pub mod format;
 pub mod fresh;
 pub mod json;
 pub mod llm;
 pub mod prose;
+pub mod scenario;
 pub mod sse;
 
 pub use answer::{Answer, ToolCall};

@@ -93,9 +93,9 @@ fn wants_stream(format: Format, path: &str, headers: &HeaderMap, body: &Value) -
         Format::Gemini => path.ends_with(":streamGenerateContent"),
         Format::OllamaChat | Format::OllamaGenerate => body["stream"] != false,
         // MCP servers answer a client that takes events with events.
-        Format::Mcp => {
-            headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes().windows(17).any(|part| part == b"text/event-stream"))
-        }
+        Format::Mcp => headers
+            .get(header::ACCEPT)
+            .is_some_and(|accept| accept.as_bytes().windows(17).any(|part| part == b"text/event-stream")),
         Format::A2a => body["method"] == "message/stream",
         _ => body["stream"] == true,
     }

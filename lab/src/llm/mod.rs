@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use ask::Ask;
-pub use journal::Received;
 use journal::Journal;
+pub use journal::Received;
 pub use script::Script;
 
 use crate::answer::Answer;
@@ -147,10 +147,7 @@ impl Drop for MockLlm {
 fn app(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
-        .route(
-            "/lab/received",
-            get(async |State(shared): State<Arc<Shared>>| format!("{}\n", shared.journal.count())),
-        )
+        .route("/lab/received", get(async |State(shared): State<Arc<Shared>>| format!("{}\n", shared.journal.count())))
         .fallback(answer)
         .with_state(shared)
 }
@@ -165,5 +162,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let ask = Ask::read(&head, &body);
     let answer = shared.script.answer(&ask);
     let rendered = wire::render(&ask, &answer);
-    deliver::deliver(&answer, rendered).await
+    let mut response = deliver::deliver(&answer, rendered).await;
+    response.headers_mut().insert(wire::ANSWERED, number.into());
+    response
 }

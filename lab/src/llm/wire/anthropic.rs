@@ -28,9 +28,8 @@ pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     };
     let block = |index: usize, opening: Value, deltas: Vec<Value>| {
         let start = event("content_block_start", json!({"index": index, "content_block": opening}));
-        let deltas = deltas.into_iter().map(|delta| {
-            event("content_block_delta", json!({"index": index, "delta": delta}))
-        });
+        let deltas =
+            deltas.into_iter().map(|delta| event("content_block_delta", json!({"index": index, "delta": delta})));
         let stop = event("content_block_stop", json!({"index": index}));
         [start].into_iter().chain(deltas).chain([stop]).collect::<Vec<_>>()
     };

@@ -32,10 +32,13 @@ pub fn mcp_events(ask: &Ask, answer: &Answer) -> Vec<String> {
 
 /// A2A `message/send`: the other agent's message.
 pub fn a2a(ask: &Ask, answer: &Answer) -> Value {
-    result_of(ask, json!({
-        "kind": "message", "role": "agent", "messageId": fresh::uuid(), "contextId": fresh::uuid(),
-        "parts": [{"kind": "text", "text": answer.text}],
-    }))
+    result_of(
+        ask,
+        json!({
+            "kind": "message", "role": "agent", "messageId": fresh::uuid(), "contextId": fresh::uuid(),
+            "parts": [{"kind": "text", "text": answer.text}],
+        }),
+    )
 }
 
 /// A2A `message/stream`: a task whose artifact grows, and its end.
@@ -44,11 +47,13 @@ pub fn a2a_events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let status = |state: &str| json!({"state": state, "timestamp": fresh::rfc3339()});
     let pieces = answer.text_pieces();
     let last = pieces.len().saturating_sub(1);
-    let parts = pieces.into_iter().enumerate().map(|(index, text)| json!({
-        "kind": "artifact-update", "taskId": task, "contextId": context,
-        "append": index > 0, "lastChunk": index == last,
-        "artifact": {"artifactId": artifact, "parts": [{"kind": "text", "text": text}]},
-    }));
+    let parts = pieces.into_iter().enumerate().map(|(index, text)| {
+        json!({
+            "kind": "artifact-update", "taskId": task, "contextId": context,
+            "append": index > 0, "lastChunk": index == last,
+            "artifact": {"artifactId": artifact, "parts": [{"kind": "text", "text": text}]},
+        })
+    });
     let begun = json!({"kind": "task", "id": task, "contextId": context, "status": status("working")});
     let ended = json!({
         "kind": "status-update", "taskId": task, "contextId": context, "status": status("completed"), "final": true,

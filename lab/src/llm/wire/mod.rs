@@ -18,6 +18,8 @@ use crate::answer::Answer;
 use crate::format::Format;
 use crate::json;
 
+/// The response header by which the mock's own answers are told from those of a filter before it: the request's number.
+pub const ANSWERED: &str = "x-lab-answered";
 /// `application/json`
 const JSON: &str = "application/json";
 /// `text/event-stream`

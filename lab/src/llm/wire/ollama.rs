@@ -17,8 +17,7 @@ pub fn whole(ask: &Ask, answer: &Answer) -> Value {
 /// The answer a line at a time: the text in pieces, the tool calls, and a last line with the figures.
 pub fn lines(ask: &Ask, answer: &Answer) -> Vec<String> {
     let silent = Answer::default();
-    let mut objects: Vec<Value> =
-        answer.text_pieces().into_iter().map(|text| object(ask, text, &silent)).collect();
+    let mut objects: Vec<Value> = answer.text_pieces().into_iter().map(|text| object(ask, text, &silent)).collect();
     if !answer.tool_calls.is_empty() {
         objects.push(object(ask, "", answer));
     }
@@ -33,10 +32,15 @@ fn object(ask: &Ask, text: &str, answer: &Answer) -> Value {
     } else {
         object["message"] = json!({"role": "assistant", "content": text});
         if !answer.tool_calls.is_empty() {
-            object["message"]["tool_calls"] = answer.tool_calls.iter().enumerate().map(|(index, call)| {
-                let function = json!({"index": index, "name": call.name, "arguments": call.arguments});
-                json!({"id": call.id, "function": function})
-            }).collect();
+            object["message"]["tool_calls"] = answer
+                .tool_calls
+                .iter()
+                .enumerate()
+                .map(|(index, call)| {
+                    let function = json!({"index": index, "name": call.name, "arguments": call.arguments});
+                    json!({"id": call.id, "function": function})
+                })
+                .collect();
         }
     }
     object["done"] = json!(false);
