@@ -54,7 +54,7 @@ pub fn text(value: &Value) -> String {
 fn write(value: &Value, out: &mut String) {
     match value {
         Value::Array(items) => {
-            list(out, ['[', ']'], items.iter(), |item, out| write(item, out));
+            list(out, ['[', ']'], items.iter(), write);
         }
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();

@@ -5,6 +5,7 @@
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
+//! - [`envoy_yaml`]: the Envoy configuration that those Envoys run.
 //!
 //! Knows nothing of the filter's code, so that both cannot be wrong in the same way. Loopback only.
 
@@ -12,16 +13,21 @@
 // indexing into JSON is how a wire format is read.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
+pub mod agent;
 pub mod answer;
 pub mod chat;
+pub mod envoy_yaml;
 pub mod format;
 pub mod fresh;
+pub mod http;
 pub mod json;
 pub mod llm;
+pub mod proc;
 pub mod prose;
 pub mod scenario;
 pub mod sse;
 
 pub use answer::{Answer, ToolCall};
+pub use envoy_yaml::{EnvoyConfig, Filter, envoy_yaml};
 pub use format::Format;
 pub use llm::MockLlm;

@@ -33,7 +33,7 @@ impl Caller {
     /// Calls `base` as this agent.
     pub fn new(base: impl Into<String>, agent_id: &str) -> Caller {
         let base = base.into().trim_end_matches('/').to_owned();
-        Caller { http: reqwest::Client::new(), base, headers: Vec::new() }.with("x-agent-id", agent_id)
+        Caller { http: crate::http::client(), base, headers: Vec::new() }.with("x-agent-id", agent_id)
     }
 
     /// Sends this header as well.
@@ -46,7 +46,7 @@ impl Caller {
     /// Every call on a connection of its own, which is how to reach all of Envoy's workers.
     #[must_use]
     pub fn without_keep_alive(mut self) -> Caller {
-        self.http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("no option here can fail");
+        self.http = crate::http::client_without_keep_alive();
         self
     }
 

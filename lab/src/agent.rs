@@ -1,0 +1,192 @@
+//! Living agents: they hold a conversation with whatever is at their base URL and report each call.
+//!
+//! An agent brings the model's lines with it: each request tells the mock LLM, in a header, what to answer. So any number
+//! of agents can share one mock, and the same agent loops in the same way everywhere. A call that fails is made again,
+//! as agents do; the conversation goes on once it succeeds.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::chat::{Caller, Conversation, Input, Reply};
+use crate::format::Format;
+use crate::scenario::{self, Move};
+
+/// What an agent does all day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One task, then different tools, arguments and results.
+    Healthy,
+    /// A chat in which every question and every answer is another one.
+    Chatty,
+    /// The same question with other order numbers, and the same answer.
+    Looping,
+    /// Two tool calls in turn, each with the same result.
+    Alternating,
+    /// The same tool call with the same error.
+    ToolCalling,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [Kind::Healthy, Kind::Chatty, Kind::Looping, Kind::Alternating, Kind::ToolCalling];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Healthy => "healthy",
+            Kind::Chatty => "chatty",
+            Kind::Looping => "looping",
+            Kind::Alternating => "alternating",
+            Kind::ToolCalling => "tool-calling",
+        }
+    }
+
+    /// Its moves, without end.
+    pub fn moves(self) -> Box<dyn Iterator<Item = Move> + Send> {
+        match self {
+            Kind::Healthy => Box::new(scenario::healthy()),
+            Kind::Chatty => Box::new(scenario::chatty()),
+            Kind::Looping => Box::new(scenario::looping()),
+            Kind::Alternating => Box::new(scenario::alternating()),
+            Kind::ToolCalling => Box::new(scenario::same_tool_call()),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| format!("kind ({name}) must be one of {}", Kind::ALL.map(Kind::name).join(", ")))
+    }
+}
+
+/// An agent that lives as long as its handle.
+pub struct Agent {
+    moves: Box<dyn Iterator<Item = Move> + Send>,
+    conversation: Conversation,
+    caller: Caller,
+    /// The move that has not been answered yet.
+    current: Option<Move>,
+    last_answer: Answer,
+    number: usize,
+}
+
+/// One call as the agent saw it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which call it is, from 1.
+    pub number: usize,
+    /// What the agent said, in short.
+    pub asked: String,
+    /// What came back; an error where nothing did.
+    pub reply: Result<Reply, String>,
+}
+
+impl Agent {
+    /// An agent that talks to whatever the caller reaches.
+    pub fn new(kind: Kind, caller: Caller, format: Format, stream: bool) -> Agent {
+        Agent {
+            moves: kind.moves(),
+            conversation: Conversation::new(format, stream),
+            caller,
+            current: None,
+            last_answer: Answer::default(),
+            number: 0,
+        }
+    }
+
+    /// Makes the next call.
+    pub async fn call(&mut self) -> Call {
+        self.number += 1;
+        let current = match self.current.take() {
+            Some(unanswered) => unanswered,
+            None => self.advance(),
+        };
+        let asked = self.describe(&current.input);
+        let reply = self.caller.call(&self.conversation.request(), Some(&current.answer)).await;
+        match &reply {
+            Ok(reply) if reply.status < 400 => self.hear(&current.answer, reply),
+            _ => self.current = Some(current),
+        }
+        Call { number: self.number, asked, reply: reply.map_err(|error| error.to_string()) }
+    }
+
+    /// Makes so many calls, refused or not, with a pause between them, and tells of each.
+    pub async fn run(&mut self, calls: usize, pause: Duration, mut tell: impl FnMut(&Call)) -> Vec<Call> {
+        let mut made = Vec::with_capacity(calls);
+        for index in 0..calls {
+            if index > 0 && !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let call = self.call().await;
+            tell(&call);
+            made.push(call);
+        }
+        made
+    }
+
+    fn advance(&mut self) -> Move {
+        let next = self.moves.next().expect("agents never run out of moves");
+        self.conversation.say(&next.input);
+        Move { answer: next.answer.with_ids(), ..next }
+    }
+
+    /// What was really answered goes into the history, unless the plan cannot go on from it: then what was planned does.
+    fn hear(&mut self, planned: &Answer, reply: &Reply) {
+        let heard = reply.answer();
+        let goes_on = heard.tool_calls.len() == planned.tool_calls.len();
+        self.last_answer = if goes_on { heard } else { planned.clone() };
+        self.conversation.hear(&self.last_answer);
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        match input {
+            Input::Open(text) | Input::User(text) => text.clone(),
+            Input::Results(results) => {
+                let pairs = self.last_answer.tool_calls.iter().zip(results);
+                pairs.map(|(call, result)| format!("{} -> {result}", call.name)).collect::<Vec<_>>().join("; ")
+            }
+            Input::Again => "(again)".to_owned(),
+        }
+    }
+}
+
+impl Call {
+    /// Whether it got an answer.
+    pub fn answered(&self) -> bool {
+        self.reply.as_ref().is_ok_and(|reply| reply.status < 400)
+    }
+}
+
+/// One line: number, what was asked, status, the beginning of the answer; a refusal in full on a line of its own.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>4}  {:<52}  ", self.number, shortened(&self.asked, 52))?;
+        match &self.reply {
+            Ok(reply) if reply.status < 400 => {
+                write!(f, "{}  {}", reply.status, shortened(&in_words(&reply.answer()), 44))
+            }
+            Ok(reply) => write!(f, "{}  REFUSED\n      {}", reply.status, reply.error_message()),
+            Err(error) => write!(f, "---  no answer\n      {error}"),
+        }
+    }
+}
+
+fn in_words(answer: &Answer) -> String {
+    let calls = answer.tool_calls.iter().map(|call| format!("calls {}({})", call.name, call.arguments_text()));
+    let text = Some(answer.text.clone()).filter(|text| !text.is_empty());
+    text.into_iter().chain(calls).collect::<Vec<_>>().join(" and ")
+}
+
+/// At most `width` characters on one line.
+fn shortened(text: &str, width: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= width {
+        return line;
+    }
+    line.chars().take(width - 3).chain("...".chars()).collect()
+}

@@ -1,0 +1,198 @@
+//! The Envoy configuration that tests, benchmarks and the demo run.
+//!
+//! Minimal on purpose: one listener, one route, the filter, an upstream, the sidecar. What a test needs beyond the knobs
+//! it adds to [`EnvoyConfig::bootstrap`], which is plain JSON. Rendered as JSON too, which is YAML, so that nothing ever
+//! needs escaping. Ports are 0: Envoy takes free ones and says which, so two tests never fight over one.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+/// What the configuration is to contain.
+#[derive(Clone, Debug)]
+pub struct EnvoyConfig {
+    /// The upstream, cluster `llm`.
+    pub llm: SocketAddr,
+    /// The sidecar, cluster `kill-switch`. There may be nobody at the address.
+    pub sidecar: Option<SocketAddr>,
+    /// The filter; none: plain Envoy.
+    pub filter: Option<Filter>,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The admin endpoint; port 0 takes a free one.
+    pub admin: SocketAddr,
+    /// HTTP filters before ours.
+    pub before: Vec<Value>,
+    /// HTTP filters between ours and the router.
+    pub after: Vec<Value>,
+    /// Listener filters.
+    pub listener_filters: Vec<Value>,
+    /// Routes before the one that takes everything to `llm`.
+    pub routes: Vec<Value>,
+    /// The format of a line in `access.log`, which lies in Envoy's working folder. None: no access log.
+    pub access_log: Option<String>,
+    /// `per_connection_buffer_limit_bytes` of the listener. None: Envoy's 1 MiB.
+    pub buffer_limit: Option<u32>,
+    /// Whether to talk HTTP/2 to the upstream.
+    pub upstream_http2: bool,
+}
+
+/// The wasm filter.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// The module.
+    pub module: PathBuf,
+    /// The plugin configuration, given to the filter as JSON text.
+    pub config: Value,
+    /// `allow_on_headers_stop_iteration`: whether the filter may hold a request at its headers.
+    pub hold: bool,
+}
+
+impl Filter {
+    /// The module with this configuration, holding requests at their headers.
+    pub fn new(module: impl Into<PathBuf>, config: Value) -> Filter {
+        Filter { module: module.into(), config, hold: true }
+    }
+}
+
+/// The configuration as text for `envoy --config-path`.
+pub fn envoy_yaml(config: &EnvoyConfig) -> String {
+    format!("{:#}\n", config.bootstrap())
+}
+
+impl EnvoyConfig {
+    /// Plain Envoy before an upstream, on free ports.
+    pub fn new(llm: SocketAddr) -> EnvoyConfig {
+        let free_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        EnvoyConfig {
+            llm,
+            sidecar: None,
+            filter: None,
+            listen: free_port,
+            admin: free_port,
+            before: Vec::new(),
+            after: Vec::new(),
+            listener_filters: Vec::new(),
+            routes: Vec::new(),
+            access_log: None,
+            buffer_limit: None,
+            upstream_http2: false,
+        }
+    }
+
+    /// The same with the filter and its sidecar.
+    #[must_use]
+    pub fn with_filter(self, filter: Filter, sidecar: SocketAddr) -> EnvoyConfig {
+        EnvoyConfig { filter: Some(filter), sidecar: Some(sidecar), ..self }
+    }
+
+    /// The bootstrap, for tests that need to change more than there are knobs for.
+    pub fn bootstrap(&self) -> Value {
+        let mut llm = cluster("llm", self.llm);
+        if self.upstream_http2 {
+            llm["typed_extension_protocol_options"] = json!({
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {"http2_protocol_options": {}},
+                },
+            });
+        }
+        let sidecar = self.sidecar.map(|address| cluster("kill-switch", address));
+        let clusters: Vec<Value> = [llm].into_iter().chain(sidecar).collect();
+        json!({
+            "node": {"id": "lab", "cluster": "lab"},
+            "admin": {"address": socket(self.admin)},
+            "static_resources": {"listeners": [self.listener()], "clusters": clusters},
+        })
+    }
+
+    fn listener(&self) -> Value {
+        let mut listener = json!({
+            "name": "agents",
+            "address": socket(self.listen),
+            "listener_filters": self.listener_filters,
+            "filter_chains": [{"filters": [{
+                "name": "envoy.filters.network.http_connection_manager",
+                "typed_config": self.connection_manager(),
+            }]}],
+        });
+        if let Some(limit) = self.buffer_limit {
+            listener["per_connection_buffer_limit_bytes"] = json!(limit);
+        }
+        listener
+    }
+
+    fn connection_manager(&self) -> Value {
+        // Without a timeout: an answer streams for as long as the model talks.
+        let everything = json!({"match": {"prefix": "/"}, "route": {"cluster": "llm", "timeout": "0s"}});
+        let routes: Vec<Value> = self.routes.iter().cloned().chain([everything]).collect();
+        let ours = self.filter.as_ref().map(http_filter);
+        let router = named("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router");
+        let filters = self.before.iter().cloned().chain(ours).chain(self.after.iter().cloned()).chain([router]);
+        let access_log = self.access_log.iter().map(|format| {
+            json!({
+                "name": "envoy.access_loggers.file",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
+                    "path": "access.log",
+                    "log_format": {"text_format_source": {"inline_string": format!("{format}\n")}},
+                },
+            })
+        });
+        json!({
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": "agents",
+            "upgrade_configs": [{"upgrade_type": "websocket"}],
+            "route_config": {"name": "agents", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
+            "http_filters": filters.collect::<Vec<_>>(),
+            "access_log": access_log.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn http_filter(filter: &Filter) -> Value {
+    json!({
+        "name": "agent-kill-switch",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+            "config": {
+                "name": "agent-kill-switch",
+                "root_id": "agent-kill-switch",
+                "configuration": {
+                    "@type": "type.googleapis.com/google.protobuf.StringValue",
+                    "value": filter.config.to_string(),
+                },
+                // One trap cuts that worker's streams; the next request runs on a fresh VM.
+                "failure_policy": "FAIL_RELOAD",
+                "allow_on_headers_stop_iteration": filter.hold,
+                "vm_config": {
+                    "vm_id": "agent-kill-switch",
+                    "runtime": "envoy.wasm.runtime.v8",
+                    "code": {"local": {"filename": filter.module}},
+                },
+            },
+        },
+    })
+}
+
+/// An HTTP filter with nothing but its type.
+pub fn named(name: &str, message: &str) -> Value {
+    json!({"name": name, "typed_config": {"@type": format!("type.googleapis.com/{message}")}})
+}
+
+fn cluster(name: &str, address: SocketAddr) -> Value {
+    json!({
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": socket(address)}}]}],
+        },
+    })
+}
+
+fn socket(address: SocketAddr) -> Value {
+    json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
+}

@@ -1,0 +1,81 @@
+//! The official Python clients, driven by the scripts in `lab/clients`.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::find::{root, script};
+
+/// What `tools/get-clients` says where pip cannot install.
+const CANNOT_INSTALL: i32 = 3;
+
+/// One call of an official client as its application sees it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Outcome {
+    /// Whether the call returned an answer.
+    pub ok: bool,
+    /// The answer's text.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The answer's tool calls, as `{name, arguments}`.
+    #[serde(default)]
+    pub tool_calls: Vec<Value>,
+    /// How many pieces a streamed answer had.
+    #[serde(default)]
+    pub chunks: u32,
+    /// The class of the exception.
+    #[serde(default)]
+    pub exception: String,
+    /// The status that the exception names.
+    #[serde(default)]
+    pub status: Option<u16>,
+    /// The exception's message.
+    #[serde(default)]
+    pub message: String,
+    /// How many HTTP requests the call made, retries included.
+    pub attempts: u32,
+}
+
+/// A Python that has the clients.
+#[derive(Clone, Debug)]
+pub struct PythonClient {
+    python: PathBuf,
+}
+
+impl PythonClient {
+    /// The environment with the clients, made on first use. `None`, said loudly, where pip cannot install.
+    pub fn get() -> Option<PythonClient> {
+        static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let found = FOUND.get_or_init(|| match script("tools/get-clients") {
+            Ok(python) => Some(python),
+            Err(CANNOT_INSTALL) => {
+                eprintln!("SKIPPED: the official Python clients cannot be installed here (tools/get-clients says why)");
+                None
+            }
+            Err(code) => panic!("tools/get-clients ended with {code}"),
+        });
+        found.clone().map(|python| PythonClient { python })
+    }
+
+    /// Runs `lab/clients/{library}_client.py` with these arguments against `base`, to its end.
+    pub async fn run(&self, library: &str, base: &str, arguments: &[&str]) -> Vec<Outcome> {
+        let path = root().join(format!("lab/clients/{library}_client.py"));
+        let mut command = Command::new(&self.python);
+        command.arg("-B").arg(&path).args(["--base", base]).args(arguments);
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        // A proxy of the environment must not come between a client and the loopback interface.
+        for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+            command.env_remove(variable);
+        }
+        let output = command.output().await.unwrap_or_else(|error| panic!("cannot run {}: {error}", path.display()));
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{library}_client.py {arguments:?} failed: {complaint}");
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        lines.lines().map(parse).collect()
+    }
+}

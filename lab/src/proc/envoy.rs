@@ -1,0 +1,200 @@
+//! A real Envoy with its own folder: configuration, log, access log.
+//!
+//! Envoy chooses its ports and tells them: the admin's in a file, the listeners' through the admin. Nothing is guessed,
+//! so any number of tests may run at once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::child::Child;
+use super::find::envoy_binary;
+use super::wait::wait_until_some;
+
+/// A module of some hundred KB compiles within a second; a loaded machine takes longer.
+const START: Duration = Duration::from_secs(60);
+
+/// A running Envoy. Killed when dropped.
+#[derive(Debug)]
+pub struct Envoy {
+    child: Child,
+    admin: SocketAddr,
+    listeners: BTreeMap<String, SocketAddr>,
+    http: reqwest::Client,
+    // Last: the folder goes after the process that writes into it.
+    folder: TempDir,
+}
+
+impl Envoy {
+    /// Starts Envoy with this configuration and so many workers, and waits until it is ready. Panics with the log's end
+    /// if it does not get there.
+    pub async fn start(yaml: &str, concurrency: u32) -> Envoy {
+        Envoy::try_start(yaml, concurrency).await.unwrap_or_else(|log| panic!("Envoy did not start\n{log}"))
+    }
+
+    /// The same for a configuration that Envoy may refuse: the error is the end of its log.
+    pub async fn try_start(yaml: &str, concurrency: u32) -> Result<Envoy, String> {
+        let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
+        let config = write_config(folder.path(), yaml);
+        let mut command = Command::new(envoy_binary());
+        command.current_dir(folder.path()).arg("--config-path").arg(config);
+        command.args(["--concurrency", &concurrency.to_string(), "--log-level", "warning"]);
+        // Info shows the filter's own lines; hot restart would tie parallel Envoys together.
+        command.args(["--component-log-level", "wasm:info,main:info", "--disable-hot-restart"]);
+        command.args(["--admin-address-path", "admin", "--file-flush-interval-msec", "20"]);
+        // Tests stop Envoys all the time, and none has connections worth waiting for.
+        command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
+        let mut child = Child::start("envoy", &mut command, &folder.path().join("envoy.log"));
+        let http = crate::http::client();
+        let admin = ready(&mut child, &folder.path().join("admin"), &http).await?;
+        let listeners = listeners(&http, admin).await;
+        Ok(Envoy { child, admin, listeners, http, folder })
+    }
+
+    /// Whether Envoy accepts a configuration; if not, what it says about it.
+    pub fn validate(yaml: &str) -> Result<(), String> {
+        let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
+        let config = write_config(folder.path(), yaml);
+        let mut command = Command::new(envoy_binary());
+        command.current_dir(folder.path()).args(["--mode", "validate", "--log-level", "warning", "--config-path"]);
+        let output = command.arg(config).output().unwrap_or_else(|error| panic!("cannot run Envoy: {error}"));
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
+    /// Where its first listener accepts requests.
+    pub fn address(&self) -> SocketAddr {
+        *self.listeners.values().next().expect("the configuration has a listener")
+    }
+
+    /// Where the listener of that name accepts requests.
+    pub fn listener(&self, name: &str) -> SocketAddr {
+        let found = self.listeners.get(name).copied();
+        found.unwrap_or_else(|| panic!("no listener is named {name}: {:?}", self.listeners))
+    }
+
+    /// `http://` and [`Envoy::address`].
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// The admin endpoint.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// All counters and gauges.
+    pub async fn stats(&self) -> BTreeMap<String, u64> {
+        let text = self.get("/stats").await;
+        let pairs = text.lines().filter_map(|line| line.rsplit_once(": "));
+        pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+    }
+
+    /// One counter or gauge; 0 while Envoy has none of that name.
+    pub async fn stat(&self, name: &str) -> u64 {
+        self.stats().await.get(name).copied().unwrap_or(0)
+    }
+
+    /// The statistics as Prometheus scrapes them.
+    pub async fn prometheus(&self) -> String {
+        self.get("/stats/prometheus").await
+    }
+
+    /// `GET` on the admin endpoint.
+    pub async fn get(&self, path: &str) -> String {
+        self.ask(self.http.get(format!("http://{}{path}", self.admin))).await
+    }
+
+    /// `POST` on the admin endpoint, for everything that changes something.
+    pub async fn post(&self, path: &str) -> String {
+        self.ask(self.http.post(format!("http://{}{path}", self.admin))).await
+    }
+
+    /// Drains the listeners gracefully: existing requests go on, new connections find nobody.
+    pub async fn drain(&self) {
+        self.post("/drain_listeners?graceful").await;
+    }
+
+    /// Ends Envoy as an operator would, and waits until it has.
+    pub async fn quit(mut self) {
+        self.post("/quitquitquit").await;
+        self.child.wait_end(Duration::from_secs(20)).await;
+    }
+
+    /// Whether the process still runs.
+    pub fn runs(&mut self) -> bool {
+        self.child.ended().is_none()
+    }
+
+    /// The process id, for memory and CPU figures.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The log so far.
+    pub fn log(&self) -> String {
+        self.child.log()
+    }
+
+    /// The access log so far, a line per request. Lines appear within 20 ms of the request's end.
+    pub fn access_log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Its folder: `envoy.yaml`, `envoy.log`, `access.log`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    async fn ask(&self, request: reqwest::RequestBuilder) -> String {
+        let text = async { request.send().await?.error_for_status()?.text().await };
+        text.await.unwrap_or_else(|error| panic!("Envoy's admin endpoint: {error}\n{}", self.child.tail()))
+    }
+}
+
+fn write_config(folder: &Path, yaml: &str) -> std::path::PathBuf {
+    let path = folder.join("envoy.yaml");
+    std::fs::write(&path, yaml).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+    path
+}
+
+/// Waits for the admin's address and then for its word that all is ready.
+async fn ready(child: &mut Child, file: &Path, http: &reqwest::Client) -> Result<SocketAddr, String> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.ended() {
+            return Err(format!("it ended with {status}\n{}", child.tail()));
+        }
+        if started.elapsed() > START {
+            return Err(format!("it was not ready within {START:?}\n{}", child.tail()));
+        }
+        let admin = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
+        if let Some(admin) = admin {
+            let answer = http.get(format!("http://{admin}/ready")).send().await;
+            if answer.is_ok_and(|answer| answer.status() == 200) {
+                return Ok(admin);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn listeners(http: &reqwest::Client, admin: SocketAddr) -> BTreeMap<String, SocketAddr> {
+    let url = format!("http://{admin}/listeners?format=json");
+    let look = || async {
+        let answer: Value = http.get(&url).send().await.ok()?.json().await.ok()?;
+        let all = answer["listener_statuses"].as_array()?;
+        let pair = |one: &Value| {
+            let socket = &one["local_address"]["socket_address"];
+            let address = format!("{}:{}", socket["address"].as_str()?, socket["port_value"]);
+            Some((one["name"].as_str()?.to_owned(), address.parse().ok()?))
+        };
+        all.iter().map(pair).collect::<Option<BTreeMap<_, _>>>().filter(|found| !found.is_empty())
+    };
+    wait_until_some("Envoy names its listeners", START, look).await
+}

@@ -1,0 +1,16 @@
+//! Real processes for tests and the demo. Each ends with its handle, keeps its log, and shows the log's end when
+//! something about it fails.
+
+mod child;
+mod clients;
+mod envoy;
+mod find;
+mod sidecar;
+mod wait;
+
+pub use child::Child;
+pub use clients::{Outcome, PythonClient};
+pub use envoy::Envoy;
+pub use find::{binary, envoy_binary, free_address, wasm_module};
+pub use sidecar::{Sidecar, SidecarOptions};
+pub use wait::{wait_until, wait_until_some};
