@@ -110,6 +110,8 @@ impl EnvoyConfig {
     fn listener(&self) -> Value {
         let mut listener = json!({
             "name": "agents",
+            // Statistics are named after it: the port would be another one each time.
+            "stat_prefix": "agents",
             "address": socket(self.listen),
             "listener_filters": self.listener_filters,
             "filter_chains": [{"filters": [{

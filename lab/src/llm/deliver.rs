@@ -17,7 +17,7 @@ use crate::answer::Answer;
 
 /// The HTTP response for an answer rendered in its API's words.
 pub async fn deliver(answer: &Answer, rendered: Rendered) -> Response {
-    tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
+    pause(Duration::from_millis(answer.delay_ms)).await;
     let mut response = Response::builder().status(answer.status).header(header::CONTENT_TYPE, rendered.content_type);
     if answer.gzip {
         response = response.header(header::CONTENT_ENCODING, "gzip");
@@ -51,16 +51,24 @@ fn body(answer: &Answer, pieces: Vec<String>) -> Body {
     };
     let sent = answer.cut_after.unwrap_or(usize::MAX);
     let frames = pieces.into_iter().take(sent).map(|piece| Ok(Frame::data(piece))).chain(end);
-    let pause = Duration::from_millis(answer.piece_delay_ms);
+    let between = Duration::from_millis(answer.piece_delay_ms);
     let paced = stream::iter(frames.enumerate()).then(move |(index, frame)| async move {
         if index > 0 {
-            // Yields even when there is no pause, so that each piece is written by itself.
-            tokio::time::sleep(pause).await;
-            tokio::task::yield_now().await;
+            pause(between).await;
         }
         frame
     });
     Body::new(StreamBody::new(paced))
+}
+
+/// Yields even when there is nothing to wait for, so that each piece is written by itself. A timer would take a
+/// millisecond even for nothing.
+async fn pause(time: Duration) {
+    if time.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(time).await;
+    }
 }
 
 fn trailers(answer: &Answer) -> Option<HeaderMap> {

@@ -45,7 +45,7 @@ impl Envoy {
         command.current_dir(folder.path()).arg("--config-path").arg(config);
         command.args(["--concurrency", &concurrency.to_string(), "--log-level", "warning"]);
         // Info shows the filter's own lines; hot restart would tie parallel Envoys together.
-        command.args(["--component-log-level", "wasm:info,main:info", "--disable-hot-restart"]);
+        command.args(["--component-log-level", "wasm:info", "--disable-hot-restart"]);
         command.args(["--admin-address-path", "admin", "--file-flush-interval-msec", "20"]);
         // Tests stop Envoys all the time, and none has connections worth waiting for.
         command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
