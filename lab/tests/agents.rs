@@ -14,7 +14,7 @@ async fn every_kind_of_agent_lives_in_every_format_whole_and_streamed() {
         for format in Format::CHATS {
             for stream in [false, true] {
                 let mut agent = Agent::new(kind, Caller::new(llm.url(), "a"), format, stream);
-                let calls = agent.run(12, Duration::ZERO, |_| ()).await;
+                let calls = agent.run(32, Duration::ZERO, |_| ()).await;
                 assert!(calls.iter().all(|call| call.answered()), "{kind:?} {format} {stream}");
                 lines.push(calls.iter().map(ToString::to_string).collect::<Vec<_>>());
             }
@@ -43,20 +43,26 @@ async fn histories_grow_as_a_real_clients_do() {
 #[tokio::test]
 async fn a_refused_agent_asks_again_and_shows_the_error_in_full() {
     let llm = MockLlm::start().await;
-    let refusing = Caller::new(llm.url(), "a").with("x-lab-status", "403").with("x-lab-answer", "unused");
+    let refusal = "agent a is inactive: it was deactivated by the kill switch, and a person must activate it again";
+    let refusing = always(&llm, &Answer::error(403, refusal));
     let mut refused = Agent::new(Kind::Alternating, refusing, Format::Anthropic, false);
     let calls = refused.run(3, Duration::ZERO, |_| ()).await;
     assert!(calls.iter().all(|call| !call.answered() && call.asked == calls[0].asked), "{calls:?}");
     let line = calls[2].to_string();
-    assert!(line.contains("403  REFUSED\n") && line.starts_with("   3  Deploy the new release"), "{line}");
+    assert!(line.starts_with("   3  Deploy the new release"), "{line}");
+    assert!(line.ends_with(&format!("403  REFUSED\n      {refusal}")), "{line}");
 }
 
 #[tokio::test]
 async fn an_answer_without_the_planned_tool_call_does_not_stop_an_agent() {
     let llm = MockLlm::start().await;
-    let caller = Caller::new(llm.url(), "a");
-    let mut agent = Agent::new(Kind::Healthy, caller, Format::Gemini, false);
-    assert!(agent.call().await.answered());
-    llm.enqueue([Answer::text("no tool")]);
-    assert!(agent.call().await.answered());
+    let mut agent = Agent::new(Kind::Healthy, always(&llm, &Answer::text("no tool")), Format::Gemini, false);
+    let calls = agent.run(4, Duration::ZERO, |_| ()).await;
+    assert!(calls.iter().all(|call| call.to_string().ends_with("200  no tool")), "{calls:?}");
+    assert!(calls[3].asked.starts_with("read_file -> "), "{}", calls[3].asked);
+}
+
+/// A caller that gets this answer whatever its agent has planned.
+fn always(llm: &MockLlm, answer: &Answer) -> Caller {
+    Caller::new(llm.url(), "a").with("x-lab-script", &answer.to_header())
 }

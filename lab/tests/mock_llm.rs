@@ -1,11 +1,16 @@
 //! The mock LLM's promises to a test: it answers as told, differs where services differ, and forgets nothing.
 
+// The helpers below are as much test as the tests themselves.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashSet;
 use std::time::Duration;
 
 use lab::chat::{Caller, Conversation, Input, Reply, Request};
 use lab::{Answer, Format, MockLlm};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -42,10 +47,17 @@ async fn answers_come_from_headers_then_the_queue_then_the_closure_then_by_defau
 #[tokio::test]
 async fn a_header_that_cannot_be_read_is_told_to_the_client() {
     let llm = MockLlm::start().await;
-    let caller = Caller::new(llm.url(), "a").with("x-lab-script", "{\"txt\": 1}");
-    let reply = caller.call(&question(Format::Anthropic, false, "hi"), None).await.unwrap();
-    assert_eq!(reply.status, 400);
-    assert!(reply.error_message().contains("unknown field `txt`"), "{}", reply.body);
+    for (name, value, mistake) in [
+        ("x-lab-script", "{\"txt\": 1}", "unknown field `txt`"),
+        ("x-lab-status", "soon", "x-lab-status (soon) must be a number"),
+        ("x-lab-status", "99", "status (99) must be from 200 to 599"),
+        ("x-lab-delay-ms", "-1", "x-lab-delay-ms (-1) must be a number"),
+    ] {
+        let caller = Caller::new(llm.url(), "a").with(name, value);
+        let reply = caller.call(&question(Format::Anthropic, false, "hi"), None).await.unwrap();
+        assert_eq!(reply.status, 400, "{name}: {value}");
+        assert!(reply.error_message().contains(mistake), "{name}: {value}: {}", reply.body);
+    }
 }
 
 #[tokio::test]
@@ -100,6 +112,9 @@ async fn tools_and_other_agents_are_answered_in_json_rpc() {
     let reply = post(&llm, "/mcp", &call).await.json();
     assert_eq!((&reply["id"], &reply["result"]["content"][0]["text"]), (&json!(7), &json!("42 results")));
 
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(post(&llm, "/mcp", &told).await.status, 202);
+
     let message = json!({"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": "hi"}]});
     let send = |method: &str| json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": {"message": message}});
     let reply = post(&llm, "/a2a", &send("message/send")).await.json();
@@ -119,6 +134,34 @@ async fn what_arrives_is_recorded_and_can_be_waited_for() {
     assert_eq!(received[0].json()["messages"][1]["content"], "hello");
     assert_eq!((received[0].method.as_str(), received[0].path.as_str()), ("POST", "/v1/chat/completions"));
     assert_eq!((llm.received_from("recorded").len(), llm.received_from("other").len(), llm.count()), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_breaks_off_is_recorded_as_not_whole() {
+    let llm = MockLlm::start().await;
+    let mut connection = TcpStream::connect(llm.address()).await.unwrap();
+    let head = "POST /v1/messages HTTP/1.1\r\nhost: llm\r\nx-agent-id: early\r\ncontent-length: 100\r\n\r\n{";
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let received = llm.wait_for("the headers", SOON, |all| !all.is_empty()).await;
+    drop(connection);
+    assert_eq!((received[0].header("x-agent-id"), received[0].whole), ("early", false));
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_echoes() {
+    let llm = MockLlm::start().await;
+    let mut connection = TcpStream::connect(llm.address()).await.unwrap();
+    let head = "GET /v1/realtime HTTP/1.1\r\nhost: llm\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    while !heard.ends_with("\r\n\r\n") {
+        heard.push(char::from(connection.read_u8().await.unwrap()));
+    }
+    assert!(heard.starts_with("HTTP/1.1 101"), "{heard}");
+    connection.write_all(b"hello").await.unwrap();
+    let mut echo = [0; 5];
+    connection.read_exact(&mut echo).await.unwrap();
+    assert_eq!(&echo, b"hello");
 }
 
 #[tokio::test]

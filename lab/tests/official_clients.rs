@@ -59,7 +59,7 @@ async fn official_clients_retry_server_errors_as_they_do_in_the_field() {
 }
 
 async fn one_call(python: &PythonClient, library: &str, llm: &MockLlm, arguments: &[&str]) -> Outcome {
-    let outcomes = python.run(library, &llm.url(), arguments).await;
+    let mut outcomes = python.run(library, &llm.url(), arguments).await;
     assert_eq!(outcomes.len(), 1, "{library} {arguments:?} made one call");
-    outcomes[0].clone()
+    outcomes.remove(0)
 }

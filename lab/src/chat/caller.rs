@@ -50,7 +50,7 @@ impl Caller {
         self
     }
 
-    /// Sends a request; with a script, the mock LLM answers that.
+    /// Sends a request; with a script, the mock LLM answers that. A script among the caller's own headers goes before it.
     pub async fn call(&self, request: &Request, script: Option<&Answer>) -> Result<Reply, reqwest::Error> {
         let mut call = self.http.post(format!("{}{}", self.base, request.path)).body(request.body_text());
         call = call.header("content-type", "application/json");

@@ -68,6 +68,11 @@ impl Ask {
     pub fn rpc_method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
+
+    /// Whether it is a JSON-RPC notification, which nobody answers.
+    pub fn is_notification(&self) -> bool {
+        self.rpc_method().starts_with("notifications/")
+    }
 }
 
 /// The end of the path decides, since proxies put prefixes before it; JSON-RPC is known by its body.

@@ -8,6 +8,7 @@ pub mod ask;
 mod deliver;
 pub mod journal;
 pub mod script;
+mod upgrade;
 pub mod wire;
 
 use std::net::SocketAddr;
@@ -17,8 +18,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -60,6 +63,8 @@ impl MockLlm {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared { script: Script::default(), journal: Journal::new(keep) });
         let app = app(shared.clone());
+        // Without it, the kernel holds each small piece of a stream until the one before is acknowledged.
+        let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
         let server = tokio::spawn(async move {
             // Never ends by itself: errors of a connection stay with that connection.
             let _ = axum::serve(listener, app).await;
@@ -155,11 +160,19 @@ fn app(shared: Arc<Shared>) -> Router {
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let number = shared.journal.begin(&head);
+    let request = Request::from_parts(head.clone(), body);
+    if upgrade::asked(&request) {
+        return upgrade::echo(request);
+    }
+    let body = request.into_body();
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
-        return (axum::http::StatusCode::BAD_REQUEST, "the body ended early\n").into_response();
+        return (StatusCode::BAD_REQUEST, "the body ended early\n").into_response();
     };
     shared.journal.complete(number, body.clone());
     let ask = Ask::read(&head, &body);
+    if ask.is_notification() {
+        return StatusCode::ACCEPTED.into_response();
+    }
     let answer = shared.script.answer(&ask);
     let rendered = wire::render(&ask, &answer);
     let mut response = deliver::deliver(&answer, rendered).await;

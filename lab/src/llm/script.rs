@@ -58,10 +58,13 @@ impl Script {
             (None, None) => self.prepared(ask).unwrap_or_else(|| Answer::text(prose::reply_to(&ask.last))),
         };
         if let Some(status) = header(STATUS)? {
-            answer.status = status.parse().map_err(|_| format!("{STATUS} ({status}) must be an HTTP status"))?;
+            answer.status = status.parse().map_err(|_| format!("{STATUS} ({status}) must be a number"))?;
         }
         if let Some(delay) = header(DELAY_MS)? {
-            answer.delay_ms = delay.parse().map_err(|_| format!("{DELAY_MS} ({delay}) must be milliseconds"))?;
+            answer.delay_ms = delay.parse().map_err(|_| format!("{DELAY_MS} ({delay}) must be a number"))?;
+        }
+        if !(200..600).contains(&answer.status) {
+            return Err(format!("status ({}) must be from 200 to 599", answer.status));
         }
         Ok(answer)
     }

@@ -82,13 +82,8 @@ impl Verdict {
 }
 
 impl Scenario {
-    /// Lays out moves as requests: each carries the history that the moves before it made.
-    pub fn new(
-        name: impl Into<String>,
-        format: Format,
-        stream: bool,
-        moves: impl IntoIterator<Item = Move>,
-    ) -> Scenario {
+    /// Lays out moves as requests: each carries the history that the moves before it made. Nameless, and allowed.
+    pub fn new(format: Format, stream: bool, moves: impl IntoIterator<Item = Move>) -> Scenario {
         let mut conversation = Conversation::new(format, stream);
         let step = |Move { input, answer }: Move| {
             let answer = answer.with_ids();
@@ -98,7 +93,7 @@ impl Scenario {
             Step { request, answer }
         };
         Scenario {
-            name: name.into(),
+            name: String::new(),
             title: "",
             format,
             stream,

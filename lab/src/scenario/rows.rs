@@ -13,41 +13,54 @@ use crate::format::Format;
 use crate::fresh;
 use crate::prose;
 
+type Maker = fn() -> Scenario;
+
+/// Every scenario by its name.
+const ROWS: [(&str, Maker); 19] = [
+    ("1", different_tools),
+    ("2", edit_and_test),
+    ("6", file_by_ranges),
+    ("10", edits_with_empty_success),
+    ("16", retried_after_errors),
+    ("17", upstream_always_fails),
+    ("20", anthropic_blocks),
+    ("P1", same_call_same_error),
+    ("P2", results_differ_in_timestamps),
+    ("P3/a-b", a_b),
+    ("P3/a-b-c", a_b_c),
+    ("P4", rephrased),
+    ("P6", order_numbers),
+    ("P7/openai", || streamed(Format::OpenAiChat)),
+    ("P7/anthropic", || streamed(Format::Anthropic)),
+    ("P7/ollama", || streamed(Format::OllamaChat)),
+    ("P7/gemini", || streamed(Format::Gemini)),
+    ("P8", at_once),
+    ("P9", again_after_activation),
+];
+
 /// The scenario of that name. A row with variants gives its first. Panics on a name that does not exist.
 pub fn row(name: &str) -> Scenario {
     let found = variants(name).into_iter().next();
-    found.unwrap_or_else(|| panic!("no scenario is named {name}; there are {}", names().join(", ")))
+    found.unwrap_or_else(|| panic!("no scenario is named {name}; there are {:?}", ROWS.map(|(name, _)| name)))
 }
 
 /// All variants of a row, or the one that is named in full.
 pub fn variants(name: &str) -> Vec<Scenario> {
-    let belongs = |full: &str| full == name || full.split('/').next() == Some(name);
-    all().into_iter().filter(|scenario| belongs(&scenario.name)).collect()
+    made(|full| full == name || full.split('/').next() == Some(name))
 }
 
 /// Every scenario.
 pub fn all() -> Vec<Scenario> {
-    let single = [
-        different_tools(),
-        edit_and_test(),
-        file_by_ranges(),
-        edits_with_empty_success(),
-        retried_after_errors(),
-        upstream_always_fails(),
-        anthropic_blocks(),
-        same_call_same_error(),
-        results_differ_in_timestamps(),
-    ];
-    let rest = [a_b(), a_b_c(), rephrased(), order_numbers(), at_once(), again_after_activation()];
-    single.into_iter().chain(rest).chain(streamed()).collect()
+    made(|_| true)
 }
 
-fn names() -> Vec<String> {
-    all().into_iter().map(|scenario| scenario.name).collect()
+fn made(wanted: impl Fn(&str) -> bool) -> Vec<Scenario> {
+    let chosen = ROWS.iter().filter(|(name, _)| wanted(name));
+    chosen.map(|(name, make)| Scenario { name: (*name).to_owned(), ..make() }).collect()
 }
 
 fn different_tools() -> Scenario {
-    openai("1", "one user message, then 30 tool steps with different tools, arguments and results", healthy().take(31))
+    openai("one user message, then 30 tool steps with different tools, arguments and results", healthy().take(31))
 }
 
 fn edit_and_test() -> Scenario {
@@ -57,7 +70,7 @@ fn edit_and_test() -> Scenario {
         let output = format!("running {} tests\nfailures: {failing}\ntest result: FAILED", 40 + round);
         [tool("edit_file", edit, "the file was changed"), tool("run", json!({"command": "cargo test"}), &output)]
     });
-    openai("2", "(edit, run tests) x 15: the command is identical, its output differs", with_end(steps))
+    openai("(edit, run tests) x 15: the command is identical, its output differs", with_end(steps))
 }
 
 fn file_by_ranges() -> Scenario {
@@ -65,7 +78,7 @@ fn file_by_ranges() -> Scenario {
         let arguments = json!({"path": "docs/handbook.md", "from": range * 40 + 1, "to": range * 40 + 40});
         tool("read_file", arguments, &prose::paragraph(range + 500, 6))
     });
-    openai("6", "read_file lines 1-40, 41-80 ... 20 ranges, each with its own text", with_end(steps))
+    openai("read_file lines 1-40, 41-80 ... 20 ranges, each with its own text", with_end(steps))
 }
 
 fn edits_with_empty_success() -> Scenario {
@@ -74,7 +87,7 @@ fn edits_with_empty_success() -> Scenario {
             json!({"path": format!("src/part_{edit}.rs"), "old": prose::sentence(edit), "new": prose::sentence(!edit)});
         tool("edit_file", arguments, "")
     });
-    openai("10", "30 different edits, each returning the same empty success", with_end(steps))
+    openai("30 different edits, each returning the same empty success", with_end(steps))
 }
 
 fn retried_after_errors() -> Scenario {
@@ -85,7 +98,7 @@ fn retried_after_errors() -> Scenario {
         Move::new(Input::Again, Answer::error(503, "The engine is currently overloaded, please try again later.")),
         Move::new(Input::Again, Answer::text(prose::paragraph(16, 3))),
     ];
-    openai("16", "one request retried 3 times after 5xx, then success", retried)
+    openai("one request retried 3 times after 5xx, then success", retried)
 }
 
 fn upstream_always_fails() -> Scenario {
@@ -93,17 +106,17 @@ fn upstream_always_fails() -> Scenario {
         let question = Input::Open(format!("Explain why {}.", prose::sentence(seed + 1700)));
         Move::new(question, Answer::error(500, "The server had an error while processing your request."))
     });
-    openai("17", "upstream returns 500 to 30 different prompts", moves)
+    openai("upstream returns 500 to 30 different prompts", moves)
 }
 
 fn anthropic_blocks() -> Scenario {
-    let mut scenario = Scenario::new("20", Format::Anthropic, false, healthy().take(30));
+    let mut scenario = Scenario::new(Format::Anthropic, false, healthy().take(30));
     scenario.title = "Anthropic block content, everything different, 30 calls";
     scenario
 }
 
 fn same_call_same_error() -> Scenario {
-    kill(openai("P1", "the same tool call with the same error 7 times", same_tool_call().take(8)), Verdict::KillBy(8))
+    kill(openai("the same tool call with the same error 7 times", same_tool_call().take(8)), Verdict::KillBy(8))
 }
 
 fn results_differ_in_timestamps() -> Scenario {
@@ -113,11 +126,11 @@ fn results_differ_in_timestamps() -> Scenario {
         tool("get_status", json!({"job": "reindex"}), &result)
     });
     let moves = working("Reindex the archive and tell me when it is done.", steps);
-    kill(openai("P2", "the same call, results differ only in timestamps and ids, 8 times", moves), Verdict::KillBy(9))
+    kill(openai("the same call, results differ only in timestamps and ids, 8 times", moves), Verdict::KillBy(9))
 }
 
 fn a_b() -> Scenario {
-    kill(openai("P3/a-b", "A, B, A, B ... same results, 20 calls", alternating().take(21)), Verdict::KillBy(21))
+    kill(openai("A, B, A, B ... same results, 20 calls", alternating().take(21)), Verdict::KillBy(21))
 }
 
 fn a_b_c() -> Scenario {
@@ -131,47 +144,43 @@ fn a_b_c() -> Scenario {
         tool("run", json!({"command": "make show-config"}), "make: *** no rule to make target 'show-config'. Stop."),
     ]);
     let moves = working("Which connect timeout is in force?", steps).take(22);
-    kill(openai("P3/a-b-c", "A-B-C x 7", moves), Verdict::KillBy(22))
+    kill(openai("A-B-C x 7", moves), Verdict::KillBy(22))
 }
 
 fn rephrased() -> Scenario {
     let moves = REPHRASED.iter().map(|answer| Move::new(Input::User("Continue...".to_owned()), Answer::text(*answer)));
-    kill(openai("P4", "\"Continue...\" 15 times, answers rephrased", moves), Verdict::KillBy(15))
+    kill(openai("\"Continue...\" 15 times, answers rephrased", moves), Verdict::KillBy(15))
 }
 
 fn order_numbers() -> Scenario {
     let title = "prompts that differ only in order numbers and timestamps, same answer";
-    kill(openai("P6", title, looping().take(8)), Verdict::KillAt(6))
+    kill(openai(title, looping().take(8)), Verdict::KillAt(6))
 }
 
-fn streamed() -> Vec<Scenario> {
-    let of = |format: Format| {
-        let mut scenario = Scenario::new(format!("P7/{format}"), format, true, looping().take(8));
-        scenario.title = "prompts that differ only in order numbers and timestamps, same answer, streamed";
-        kill(scenario, Verdict::KillAt(6))
-    };
-    Format::CHATS.into_iter().map(of).collect()
+fn streamed(format: Format) -> Scenario {
+    let mut scenario = Scenario::new(format, true, looping().take(8));
+    scenario.title = "prompts that differ only in order numbers and timestamps, same answer, streamed";
+    kill(scenario, Verdict::KillAt(6))
 }
 
 fn at_once() -> Scenario {
-    let same = looping().next().into_iter().cycle().map(|first| match first.input {
-        Input::User(text) => Move::new(Input::Open(text), first.answer),
-        _ => first,
-    });
-    let mut scenario = openai("P8", "40 identical requests at once, on several workers", same.take(40));
+    // None is answered before all are under way.
+    let answer = Answer { delay_ms: 100, ..Answer::text("I could not determine the shipping status.") };
+    let same = Move::new(Input::Open("Check whether order #48213 has been shipped.".to_owned()), answer);
+    let mut scenario = openai("40 identical requests at once, on several workers", vec![same; 40]);
     scenario.pace = Pace::AtOnce;
     kill(scenario, Verdict::KillBy(40))
 }
 
 fn again_after_activation() -> Scenario {
     let title = "killed, activated, then the same loop again";
-    let mut scenario = openai("P9", title, looping().take(8));
+    let mut scenario = openai(title, looping().take(8));
     scenario.rounds = 2;
     kill(scenario, Verdict::KillAt(6))
 }
 
-fn openai(name: &str, title: &'static str, moves: impl IntoIterator<Item = Move>) -> Scenario {
-    let mut scenario = Scenario::new(name, Format::OpenAiChat, false, moves);
+fn openai(title: &'static str, moves: impl IntoIterator<Item = Move>) -> Scenario {
+    let mut scenario = Scenario::new(Format::OpenAiChat, false, moves);
     scenario.title = title;
     scenario
 }
@@ -229,7 +238,8 @@ mod tests {
             assert!(!row(name).title.is_empty(), "row {name} has no title");
         }
         assert_eq!(row("P7/anthropic").format, Format::Anthropic);
-        assert_eq!(names().iter().collect::<HashSet<_>>().len(), all().len(), "names are unique");
+        let names: HashSet<String> = all().into_iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), ROWS.len(), "names are unique");
     }
 
     #[test]
