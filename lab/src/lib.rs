@@ -5,7 +5,7 @@
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
-//! - [`envoy_yaml`]: the Envoy configuration that those Envoys run.
+//! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //!
 //! Knows nothing of the filter's code, so that both cannot be wrong in the same way. Loopback only.
 
