@@ -22,6 +22,7 @@ pub mod fresh;
 pub mod http;
 pub mod json;
 pub mod llm;
+pub mod mesh;
 pub mod proc;
 pub mod prose;
 pub mod scenario;

@@ -30,7 +30,7 @@ pub struct SidecarOptions {
 
 impl Default for SidecarOptions {
     fn default() -> SidecarOptions {
-        let arguments = ["serve", "--listen", "{listen}", "--database", "{folder}/kill-switch.db"];
+        let arguments = ["serve", "--listen", "{listen}", "--db", "{folder}/kill-switch.db"];
         SidecarOptions {
             binary: None,
             arguments: arguments.map(str::to_owned).to_vec(),

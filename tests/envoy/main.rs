@@ -1,0 +1,5 @@
+//! The filter in a real Envoy, with the real sidecar: one file per promise.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
+
+mod loop_is_killed;
