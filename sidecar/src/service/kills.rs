@@ -96,7 +96,8 @@ impl Service {
             rev = tx.save_agent(agent).await?;
             agent.rev = rev;
         }
-        tx.touch_agent(agent.id(), report.at_ms.min(self.now())).await?;
+        let at_ms = if report.at_ms == 0 { self.now() } else { report.at_ms.min(self.now()) };
+        tx.touch_agent(agent.id(), at_ms).await?;
         Ok(rev)
     }
 }

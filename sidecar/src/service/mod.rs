@@ -125,7 +125,8 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    fn now(&self) -> Millis {
+    /// What time it is, by the clock that the service was given.
+    pub(crate) fn now(&self) -> Millis {
         (self.clock)()
     }
 
