@@ -20,7 +20,7 @@ pub(super) enum Format {
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct Output {
     /// How to print the outcome
-    #[arg(short, long = "output", value_enum, default_value_t = Format::Table, global = true)]
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, global = true)]
     pub(super) format: Format,
 }
 
