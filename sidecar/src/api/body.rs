@@ -1,10 +1,13 @@
 //! Request bodies: bounded, JSON, and refused with a reason otherwise.
 
+use std::time::Duration;
+
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use super::problem::{Problem, Result};
 
@@ -12,6 +15,8 @@ use super::problem::{Problem, Result};
 const MAX_OBJECT: usize = 64 * 1024;
 /// A filter's report may list a thousand agents.
 const MAX_REPORT: usize = 1024 * 1024;
+/// Nobody holds a connection open with a body that never ends.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A JSON object, taken apart by the service. Nothing at all is the empty object.
 pub(super) struct Object(pub Map<String, Value>);
@@ -57,7 +62,9 @@ async fn read(request: Request, most: usize) -> Result<Bytes> {
         return Err(too_large());
     }
     let is_json = is_json(headers);
-    let bytes = to_bytes(request.into_body(), most).await.map_err(|_| too_large())?;
+    let arriving = timeout(PATIENCE, to_bytes(request.into_body(), most)).await;
+    let too_slow = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+    let bytes = arriving.map_err(too_slow)?.map_err(|_| too_large())?;
     if !is_json && !bytes.is_empty() {
         let detail = "the body must be sent as Content-Type: application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));

@@ -23,7 +23,18 @@ const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1
 pub fn install_recorder() -> Option<&'static PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     let install = || PrometheusBuilder::new().set_buckets(&BUCKETS).ok()?.install_recorder().ok();
-    RECORDER.get_or_init(install).as_ref()
+    let recorder = RECORDER.get_or_init(install).as_ref();
+    describe();
+    recorder
+}
+
+fn describe() {
+    metrics::describe_counter!("kill_switch_kills_total", "Kill reports taken, by what became of them");
+    metrics::describe_counter!("kill_switch_requests_total", "Agents' requests that filters saw");
+    metrics::describe_counter!("kill_switch_requests_refused_total", "Agents' requests that filters refused");
+    metrics::describe_counter!("kill_switch_agents_over_limit_total", "Unknown agents left out");
+    metrics::describe_counter!("kill_switch_auth_failures_total", "Requests without a valid token");
+    metrics::describe_histogram!("kill_switch_api_request_seconds", "Time to answer, by route");
 }
 
 /// Times a request, by route rather than by path: paths hold agent ids, and those have no end.

@@ -21,6 +21,7 @@ use crate::service::{Limits, Service};
 use crate::store::{SqliteStore, Store};
 
 mod error;
+mod lock;
 mod log;
 mod tls;
 mod tokens;
@@ -97,6 +98,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let address = listener.local_addr().map_err(cannot_listen)?;
     let tls = tls::acceptor(options.tls_cert.as_deref(), options.tls_key.as_deref())?;
 
+    let _lock = lock::hold(&options.db)?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
     let notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;

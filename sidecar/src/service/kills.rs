@@ -184,9 +184,26 @@ fn event(agent: &Agent, report: &KillReport, outcome: KillOutcome, now_ms: Milli
         agent_id: report.agent_id.clone(),
         generation: report.generation,
         actor: "kill_switch".to_owned(),
-        reason: report.reason.clone(),
+        reason: reason(report),
         detail: detail(agent, report, outcome),
     }
+}
+
+/// Why, in words: the filter's own, or its numbers where it sent none.
+fn reason(report: &KillReport) -> String {
+    if !report.reason.is_empty() {
+        return report.reason.clone();
+    }
+    let signals = report.signals;
+    format!(
+        "score {} exceeded {}: {} similar prompts, {} similar responses, {} repeated tool calls in the last {} calls",
+        report.score,
+        report.threshold,
+        signals.similar_prompts,
+        signals.similar_responses,
+        signals.repeated_tool_calls,
+        report.window_size
+    )
 }
 
 /// Everything that the report says, in its own words, and what the outcome adds.

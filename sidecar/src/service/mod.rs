@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::model::{Event, Millis, NewEvent};
-use crate::store::{EventQuery, Store, Tx};
+use crate::store::{EventQuery, Store, StoreError, Tx};
 
 mod agents;
 mod envoys;
@@ -140,15 +140,24 @@ impl Service {
     }
 
     /// Commits, then wakes the polls that wait for `rev`.
+    ///
+    /// In a task of its own: a caller that goes away in the middle must not leave a change that filters never hear of.
     async fn commit(&self, tx: Box<dyn Tx>, rev: u64) -> Result<()> {
-        tx.commit().await?;
-        // Two commits may get here in the wrong order; the revision never falls.
-        self.rev.send_if_modified(|current| {
-            let is_news = rev > *current;
-            *current = rev.max(*current);
-            is_news
+        let latest = self.rev.clone();
+        let committed = tokio::spawn(async move {
+            tx.commit().await?;
+            // Two commits may get here in the wrong order; the revision never falls.
+            latest.send_if_modified(|current| {
+                let is_news = rev > *current;
+                *current = rev.max(*current);
+                is_news
+            });
+            Ok::<_, StoreError>(())
         });
-        Ok(())
+        match committed.await {
+            Ok(outcome) => Ok(outcome?),
+            Err(error) => Err(StoreError::Unavailable(format!("the commit did not end: {error}")).into()),
+        }
     }
 }
 

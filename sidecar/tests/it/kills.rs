@@ -98,6 +98,16 @@ async fn a_kill_id_that_was_used_for_another_agent_is_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_kill_without_words_is_explained_by_its_numbers() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.report("/v1/kills", kill_with("k", "a", 1, json!({"reason": ""}))).await.ok();
+    assert_eq!(
+        sidecar.api.events("agent_id=a").await[0]["reason"],
+        "score 13 exceeded 10: 5 similar prompts, 4 similar responses, 0 repeated tool calls in the last 20 calls"
+    );
+}
+
+#[tokio::test]
 async fn evidence_that_is_too_long_is_cut_and_the_kill_is_not_lost() {
     let sidecar = Sidecar::start().await;
     let long = json!({

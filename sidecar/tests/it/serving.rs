@@ -137,7 +137,8 @@ async fn what_the_operator_must_mend_is_said_and_the_exit_code_is_1() {
     let taken = process.api.base.strip_prefix("http://").unwrap();
     for (arguments, says) in [
         (vec!["--listen", taken], "cannot listen on"),
-        (vec!["--listen", "127.0.0.1:0", "--db", "no/such/folder/x.db"], "the database cannot be used"),
+        (vec!["--listen", "127.0.0.1:0", "--db", "no/such/folder/x.db"], "no/such/folder/x.db"),
+        (vec!["--listen", "127.0.0.1:0"], "another kill-switch serves this database"),
         (vec!["--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.pem"], "none.pem"),
         (vec!["--listen", "127.0.0.1:0", "--log", "kill_switch=loud"], "must be a level"),
     ] {

@@ -26,6 +26,8 @@ mod write;
 const READERS: u32 = 4;
 /// How long to wait for another process, such as a backup or `tokens --db`, to let go of the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for one's turn to write.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A SQLite file: one writing connection, some reading ones.
 #[derive(Debug)]
@@ -44,7 +46,11 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
-        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(TURN_TIMEOUT)
+            .connect_with(options.clone())
+            .await?;
         migrator().run(&writer).await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
         Ok(Self { reader, writer })

@@ -20,7 +20,8 @@ pub struct Process {
     pub api: Api,
     /// What it said before it listened.
     pub said: Vec<String>,
-    _stdout: BufReader<ChildStdout>,
+    /// Kept open: a process whose output is closed is another case.
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Process {
@@ -37,18 +38,17 @@ impl Process {
     /// Starts a command and waits until it listens.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut said = Vec::new();
-        loop {
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Self { child, api: Api::at(""), said: Vec::new(), stdout };
+        process.api.base = loop {
             let mut line = String::new();
-            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "it ended before it listened: {said:?}");
-            let line = line.trim_end().to_owned();
-            if let Some(base) = line.strip_prefix("listening on ") {
-                let api = Api::at(base);
-                return Self { child, api, said, _stdout: stdout };
+            assert_ne!(process.stdout.read_line(&mut line).unwrap(), 0, "it ended early: {:?}", process.said);
+            match line.trim_end().strip_prefix("listening on ") {
+                Some(base) => break base.to_owned(),
+                None => process.said.push(line.trim_end().to_owned()),
             }
-            said.push(line);
-        }
+        };
+        process
     }
 
     /// Ends it as a machine does when it loses power: no handler runs.
