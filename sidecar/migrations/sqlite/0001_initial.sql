@@ -53,8 +53,8 @@ CREATE INDEX events_by_agent ON events (agent_id, id);
 CREATE INDEX events_by_type ON events (event_type, id);
 CREATE INDEX events_by_time ON events (at_ms);
 
--- Every report that was taken, so that a retry is recognised. The second index is the promise itself: one kill per agent
--- and generation, however many Envoys report it.
+-- Every report that was taken, so that a retry is recognised. The second index is the promise itself: one kill per
+-- agent and generation, however many Envoys report it.
 CREATE TABLE kills (
     kill_id      TEXT    PRIMARY KEY,
     agent_id     TEXT    NOT NULL,

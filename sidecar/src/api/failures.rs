@@ -1,8 +1,8 @@
 //! A limit on failed authentications, per address.
 //!
 //! Tokens carry 256 random bits: guessing one is hopeless at any rate, and this is no protection against it. It keeps a
-//! stranger from filling the log and the processor with attempts. A valid token is never held up, so nobody can lock out
-//! the Envoys behind the same address.
+//! stranger from filling the log and the processor with attempts. A valid token is never held up, so nobody can lock
+//! out the Envoys behind the same address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

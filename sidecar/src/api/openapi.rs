@@ -1,7 +1,7 @@
 //! `/openapi.json`: the interface, described for machines.
 //!
-//! Kept by hand, since the types that it describes are the filter's own and carry no schema; `tests/openapi.rs` holds it
-//! against the list of routes and against what the routes really answer.
+//! Kept by hand, since the types that it describes are the filter's own and carry no schema; `tests/it/openapi.rs`
+//! holds it against the list of routes and against what the routes really answer.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

@@ -1,7 +1,7 @@
 //! Refusals as problem details (RFC 9457): what is wrong, with which field, and what would be right.
 //!
-//! Nothing of the database or the machine leaks: what only the operator can mend goes to the log, and the client is told
-//! when to try again.
+//! Nothing of the database or the machine leaks: what only the operator can mend goes to the log, and the client is
+//! told when to try again.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};

@@ -1,5 +1,5 @@
-//! `kill-switch tokens`: made, listed and revoked through the API, or straight in the database for whoever lost the last
-//! operator token.
+//! `kill-switch tokens`: made, listed and revoked through the API, or straight in the database for whoever lost the
+//! last operator token.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Kill reports: each loop is recorded once, however many Envoys found it and however often they say so.
 //!
-//! A report is judged against the generation it was made in. State, event, alert and the record of the report itself are
-//! one transaction: a crash leaves all of them or none, and a repeated report finds out which. Evidence that is too long
-//! is cut, never refused: a kill must not be lost to its own explanation.
+//! A report is judged against the generation it was made in. State, event, alert and the record of the report itself
+//! are one transaction: a crash leaves all of them or none, and a repeated report finds out which. Evidence that is too
+//! long is cut, never refused: a kill must not be lost to its own explanation.
 
 use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The rules: what may be set, what a kill does, who is told of a change.
 //!
-//! No axum, no sqlx, no sockets: everything here can be called by the API, the dashboard and tests alike. Each change is
-//! one transaction of the store; waiting polls are woken only after it is committed, so that nobody hears of a state
+//! No axum, no sqlx, no sockets: everything here can be called by the API, the dashboard and tests alike. Each change
+//! is one transaction of the store; waiting polls are woken only after it is committed, so that nobody hears of a state
 //! that a crash could take back.
 
 use std::sync::Arc;

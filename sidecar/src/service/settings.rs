@@ -43,8 +43,9 @@ impl Change {
     /// not pass for protection.
     pub fn parse(body: &Map<String, Value>, names: Names) -> Result<Self> {
         let mut change = Self::default();
-        for (field, value) in body {
-            match canonical(field, names) {
+        for (given, value) in body {
+            let field = canonical(given, names);
+            match field {
                 "name" if names == Names::Agent => change.name = Some(name(field, value)?),
                 "kill_switch_enabled" => change.enabled = Some(boolean(field, value)?),
                 "kill_switch_window_size" => {
@@ -58,7 +59,7 @@ impl Change {
                     let bounds = format!("a whole number from 1 to {MAX_RETRY_AFTER_SECONDS}");
                     change.retry_after_seconds = Some(number(field, value, &bounds)?);
                 }
-                _ => return Err(not_settable(field)),
+                _ => return Err(not_settable(given)),
             }
         }
         Ok(change)

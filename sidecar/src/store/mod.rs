@@ -5,9 +5,9 @@
 //! alone: writers wait for each other, which is what makes "read, decide, write" in the service safe. Reads outside a
 //! transaction see committed state only.
 //!
-//! `tests/store.rs` is the suite that every implementation passes.
+//! `tests/it/store.rs` is the suite that every implementation passes.
 
-use agent_kill_switch::wire::ScoreSample;
+use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
 use async_trait::async_trait;
 
 use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, Token};
@@ -63,6 +63,8 @@ pub struct AgentQuery {
     pub search: Option<String>,
     /// Only active or only inactive ones.
     pub active: Option<bool>,
+    /// Only those that this one switched off.
+    pub deactivated_by: Option<DeactivatedBy>,
     /// Only with the kill switch on or off.
     pub kill_switch_enabled: Option<bool>,
     /// At most so many.

@@ -34,8 +34,8 @@ async fn settings_out_of_bounds_are_refused_by_field_and_change_nothing() {
         let long = format!("kill_switch_{field}");
         let short_problem = api.patch("/v1/agents/a/kill-switch", json!({field: value})).await.problem(422);
         let problem = api.patch("/v1/agents/a", json!({long.clone(): value})).await.problem(422);
-        assert_eq!(problem["field"], long, "{value}");
         for problem in [short_problem, problem] {
+            assert_eq!(problem["field"], long, "{value}");
             let detail = problem["detail"].as_str().unwrap();
             assert!(detail.contains(bounds), "{field} {value}: {detail}");
         }

@@ -126,8 +126,8 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// Holds a value against a schema: as much of JSON Schema as the document uses. `is_judged` is off for requests that are
-/// refused on purpose: their members must be known, their values need not be in bounds.
+/// Holds a value against a schema: as much of JSON Schema as the document uses. `is_judged` is off for requests that
+/// are refused on purpose: their members must be known, their values need not be in bounds.
 fn check(document: &Value, schema: &Value, value: &Value, place: &str, is_judged: bool) {
     let schema = resolve(document, schema);
     assert!(schema.is_object(), "{place}: there is no schema");

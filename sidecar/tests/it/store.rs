@@ -155,6 +155,7 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<dyn Store>) {
     let mut agents = ["b", "a_b", "aXb", "c", "a%b"].map(|id| Agent::new(id, 1));
     agents[0].name = "Billing Bot".to_owned();
     agents[3].policy.active = false;
+    agents[3].policy.deactivated_by = Some(DeactivatedBy::Manual);
     agents[3].policy.kill_switch_enabled = true;
     save(store.as_ref(), &agents).await;
     let base = AgentQuery { limit: 10, ..AgentQuery::default() };
@@ -168,6 +169,8 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<dyn Store>) {
         (search("billing"), vec!["b"]),
         (search("' OR 1=1 --"), vec![]),
         (AgentQuery { active: Some(false), ..base.clone() }, vec!["c"]),
+        (AgentQuery { deactivated_by: Some(DeactivatedBy::Manual), ..base.clone() }, vec!["c"]),
+        (AgentQuery { deactivated_by: Some(DeactivatedBy::KillSwitch), ..base.clone() }, vec![]),
         (AgentQuery { kill_switch_enabled: Some(false), active: Some(true), limit: 1, ..base.clone() }, vec!["a%b"]),
     ] {
         let found = store.agents(&query).await.unwrap();

@@ -37,6 +37,9 @@ pub(super) async fn agents(pool: &SqlitePool, query: &AgentQuery) -> Result<Vec<
     if let Some(active) = query.active {
         sql.push(" AND active = ").push_bind(active);
     }
+    if let Some(by) = query.deactivated_by {
+        sql.push(" AND deactivated_by = ").push_bind(row::deactivated_by_word(by));
+    }
     if let Some(enabled) = query.kill_switch_enabled {
         sql.push(" AND kill_switch_enabled = ").push_bind(enabled);
     }
