@@ -46,7 +46,7 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_DB", default_value = "kill-switch.db", value_name = "FILE")]
     db: PathBuf,
     /// Write the tokens that are made to DIR/enforcer.token, viewer.token and operator.token instead of printing them;
-    /// one that is missing there is made anew
+    /// one that is missing there, or not valid, is made anew
     #[arg(long, env = "KILL_SWITCH_TOKEN_DIR", value_name = "DIR")]
     token_dir: Option<PathBuf>,
     /// Certificate chain, PEM; serves HTTPS

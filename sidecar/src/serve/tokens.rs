@@ -38,13 +38,15 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec
     Ok(notices)
 }
 
+/// Keeps the token in a file valid: one that is missing, or that this database does not know, is made anew.
 async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, ServeError> {
     let path = dir.join(format!("{}.token", scope.as_str()));
-    if !path.exists() {
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    if service.identify(kept.trim()).is_none_or(|who| who.scope != scope) {
         let cannot = |error: std::io::Error| ServeError::File { path: path.clone(), reason: error.to_string() };
         fs::create_dir_all(dir).map_err(cannot)?;
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
+        options.write(true).create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // The file first: a token that cannot be written must not exist.

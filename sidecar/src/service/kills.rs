@@ -67,6 +67,13 @@ impl Service {
         };
         tx.record_kill(&record).await?;
         self.commit(tx, rev).await?;
+        tracing::info!(
+            agent_id = record.agent_id,
+            generation = record.generation,
+            outcome = outcome.as_str(),
+            kill_id = record.kill_id,
+            "kill report taken"
+        );
         metrics::counter!("kill_switch_kills_total", "outcome" => outcome.as_str()).increment(1);
         Ok(receipt(record, agent.policy.generation))
     }

@@ -162,6 +162,22 @@ async fn doctor_says_what_must_be_mended() {
 }
 
 #[tokio::test]
+async fn doctor_asks_an_envoy_s_admin_interface_whether_it_is_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    for (said, status) in [("LIVE\n", "ok"), ("PRE_INITIALIZING\n", "fail")] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let admin = format!("http://{}", listener.local_addr().unwrap());
+        let envoy = axum::Router::new().route("/ready", axum::routing::get(move || async move { said }));
+        tokio::spawn(async move { axum::serve(listener, envoy).await });
+        let (dir, api) = (dir.path().to_owned(), process.api.clone());
+        let asked = tokio::task::spawn_blocking(move || checks(&dir, &api, &["--envoy-admin", &admin]));
+        let (_, checks) = asked.await.unwrap();
+        assert_eq!(checks.last().unwrap(), &("envoy admin".to_owned(), status.to_owned()));
+    }
+}
+
+#[tokio::test]
 async fn something_else_on_the_port_is_not_mistaken_for_the_sidecar() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = Api::at(&format!("http://{}", listener.local_addr().unwrap()));

@@ -13,6 +13,7 @@ mod deactivation;
 mod events;
 mod kills;
 mod lost_update;
+mod metrics;
 mod observations;
 mod openapi;
 mod scale;

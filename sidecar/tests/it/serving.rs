@@ -53,6 +53,17 @@ async fn tokens_go_to_files_that_only_their_owner_can_read() {
 }
 
 #[tokio::test]
+async fn token_files_of_another_database_are_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Process::start(dir.path(), &[]);
+    let of_the_first = token(dir.path(), "operator");
+    drop(first);
+    let other = Process::start(dir.path(), &["--db", "other.db"]);
+    assert_ne!(token(dir.path(), "operator"), of_the_first);
+    assert_eq!(other.api.get("/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
 async fn tokens_can_be_fixed_by_environment() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = binary();
