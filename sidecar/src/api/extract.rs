@@ -14,10 +14,25 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        match Path::<String>::from_request_parts(parts, state).await {
-            Ok(Path(agent_id)) => Ok(Self(agent_id)),
-            Err(error) => Err(Problem::invalid("agent_id", error.body_text())),
-        }
+        segment(parts, state, "agent_id").await.map(Self)
+    }
+}
+
+/// The token in the path.
+pub(super) struct TokenId(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        segment(parts, state, "token_id").await.map(Self)
+    }
+}
+
+async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String> {
+    match Path::<String>::from_request_parts(parts, state).await {
+        Ok(Path(segment)) => Ok(segment),
+        Err(error) => Err(Problem::invalid(name, error.body_text())),
     }
 }
 

@@ -1,13 +1,14 @@
 //! `/v1/tokens`: made, listed and revoked by operators. A secret is shown once, when it is made.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::App;
 use super::body::Object;
+use super::extract::TokenId;
 use super::problem::{Problem, Result};
 use crate::clock::rfc3339;
 use crate::model::{Scope, Token};
@@ -62,7 +63,7 @@ pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Resu
     Ok((StatusCode::CREATED, Json(Created { token: made.token.into(), secret: made.secret })))
 }
 
-pub(super) async fn revoke(State(app): State<App>, Path(token_id): Path<String>) -> Result<StatusCode> {
+pub(super) async fn revoke(State(app): State<App>, TokenId(token_id): TokenId) -> Result<StatusCode> {
     app.service.revoke_token(&token_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -130,6 +130,9 @@ impl List {
                 break;
             }
         }
+        if cursor.is_some() {
+            eprintln!("kill-switch: there are more agents; --limit shows them");
+        }
         show(&agents, self.output)
     }
 }

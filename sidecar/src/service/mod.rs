@@ -146,12 +146,7 @@ impl Service {
         let latest = self.rev.clone();
         let committed = tokio::spawn(async move {
             tx.commit().await?;
-            // Two commits may get here in the wrong order; the revision never falls.
-            latest.send_if_modified(|current| {
-                let is_news = rev > *current;
-                *current = rev.max(*current);
-                is_news
-            });
+            publish(&latest, rev);
             Ok::<_, StoreError>(())
         });
         match committed.await {
@@ -159,6 +154,15 @@ impl Service {
             Err(error) => Err(StoreError::Unavailable(format!("the commit did not end: {error}")).into()),
         }
     }
+}
+
+/// Wakes whoever waits for a revision. Two may arrive in the wrong order; the latest never falls.
+fn publish(latest: &watch::Sender<u64>, rev: u64) {
+    latest.send_if_modified(|current| {
+        let is_news = rev > *current;
+        *current = rev.max(*current);
+        is_news
+    });
 }
 
 fn millis(duration: Duration) -> Millis {

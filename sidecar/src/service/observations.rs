@@ -4,8 +4,6 @@
 //! nobody knows creates an agent with the kill switch off, but only up to a limit: ids come from clients, and a client
 //! that invents them must not fill the database or, through sync, the filters' memory.
 
-use std::collections::HashMap;
-
 use agent_kill_switch::policy::is_agent_id;
 use agent_kill_switch::wire::{AgentObservation, Observations, ScoreSample};
 use serde::Serialize;
@@ -103,14 +101,10 @@ impl Service {
     }
 
     fn count(&self, report: &Observations, receipt: &ObservationReceipt) {
-        let totals: HashMap<&str, u64> = HashMap::from([
-            ("kill_switch_requests_total", report.agents.iter().map(|seen| seen.requests).sum()),
-            ("kill_switch_requests_refused_total", report.agents.iter().map(|seen| seen.refused).sum()),
-            ("kill_switch_agents_over_limit_total", receipt.over_limit),
-        ]);
-        for (name, total) in totals {
-            metrics::counter!(name.to_owned()).increment(total);
-        }
+        let total = |of: fn(&AgentObservation) -> u64| report.agents.iter().map(of).fold(0, u64::saturating_add);
+        metrics::counter!("kill_switch_requests_total").increment(total(|seen| seen.requests));
+        metrics::counter!("kill_switch_requests_refused_total").increment(total(|seen| seen.refused));
+        metrics::counter!("kill_switch_agents_over_limit_total").increment(receipt.over_limit);
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use agent_kill_switch::wire::SyncAnswer;
 use tokio::time::{Instant, sleep_until};
 
-use super::envoys::EnvoyView;
-use super::{Result, Service};
+use super::envoys::{EnvoyView, Poll};
+use super::{Result, Service, publish};
 
 /// Agents in one answer: about a quarter of a megabyte of JSON, which Envoy buffers as a whole.
 const PAGE: u32 = 1_000;
@@ -75,13 +75,16 @@ impl Service {
         }
     }
 
-    async fn page(&self, since: u64, full: bool, poll: &super::envoys::Poll<'_>) -> Result<Synced> {
+    async fn page(&self, since: u64, full: bool, poll: &Poll<'_>) -> Result<Synced> {
         // Read before the page is: everything up to here is in it or before it.
         let current = self.rev();
         let mut rows = self.store.changes(since, PAGE + 1).await?;
         let more = rows.len() > PAGE as usize;
         rows.truncate(PAGE as usize);
         let last = rows.last().map_or(since, |agent| agent.rev);
+        // A commit may be seen here before its own task says so. Whoever got it must not be taken for a stranger when it
+        // asks from there.
+        publish(&self.rev, last);
         let rev = if more { last } else { last.max(current) };
         poll.expect_full_page((full && more).then_some(rev));
 

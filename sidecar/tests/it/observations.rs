@@ -120,6 +120,19 @@ async fn events_are_kept_for_ever_unless_told_otherwise() {
 }
 
 #[tokio::test]
+async fn numbers_beyond_all_reason_do_no_harm() {
+    let sidecar = Sidecar::start().await;
+    let most = u64::MAX;
+    let absurd = json!({"agent_id": "a", "requests": most, "refused": most, "last_seen_ms": most,
+                        "scores": [{"at_ms": most, "score": 1e308, "similar_prompts": u32::MAX,
+                                    "similar_responses": 0, "repeated_tool_calls": 0}]});
+    let report = json!({"envoy": "x".repeat(9_999), "agents": [absurd, absurd]});
+    assert_eq!(sidecar.api.report("/v1/observations", report).await.ok()["accepted"], 2);
+    assert_eq!(sidecar.api.agent("a").await["last_seen"], "2024-01-15T10:30:00.000Z");
+    assert_eq!(sidecar.api.get("/v1/agents/a/scores").await.ok()["scores"][0]["score"], 1e308);
+}
+
+#[tokio::test]
 async fn a_report_with_too_many_agents_is_taken_in_part() {
     let sidecar = Sidecar::start().await;
     let ids: Vec<String> = (0..1_005).map(|n| format!("a{n}")).collect();
