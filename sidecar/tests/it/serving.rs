@@ -34,13 +34,15 @@ async fn with_no_configuration_it_serves_and_prints_its_tokens_once() {
 }
 
 #[tokio::test]
-async fn tokens_go_to_files_that_only_their_owner_can_read() {
+async fn tokens_go_to_files_and_only_their_owner_can_read_them_or_the_database() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let mut process = Process::start(dir.path(), &[]);
-    for scope in ["enforcer", "viewer", "operator"] {
-        let mode = std::fs::metadata(token_file(dir.path(), scope)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{scope}");
+    let mut files = ["enforcer", "viewer", "operator"].map(|scope| token_file(dir.path(), scope)).to_vec();
+    files.extend(["kill-switch.db", "kill-switch.db-wal"].map(|name| dir.path().join(name)));
+    for file in files {
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
     }
     assert!(process.said.iter().all(|line| !line.contains("aks_")), "{:?}", process.said);
     let (enforcer, operator) = (process.api.enforcer.clone(), process.api.operator.clone());

@@ -135,3 +135,27 @@ impl From<SqlxError> for StoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_commit_that_was_acknowledged_survives_a_power_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&dir.path().join("test.db")).await.unwrap();
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&store.writer).await.unwrap();
+        let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&store.writer).await.unwrap();
+        assert_eq!((journal.as_str(), synchronous), ("wal", 2), "2 is FULL");
+    }
+
+    #[tokio::test]
+    async fn opening_again_migrates_nothing_and_keeps_the_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("test.db");
+        let first = SqliteStore::open(&path).await.unwrap();
+        let meta = first.meta().await.unwrap();
+        first.close().await;
+        assert_eq!(SqliteStore::open(&path).await.unwrap().meta().await.unwrap(), meta);
+    }
+}

@@ -35,10 +35,18 @@ impl Tx for SqliteTx {
         let rev = self.next_rev().await?;
         let policy = &agent.policy;
         sqlx::query(
-            "INSERT OR REPLACE INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
+            "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
                  kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms,
                  last_seen_ms, rev, discovered, deleted)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             ON CONFLICT (agent_id) DO UPDATE SET name = excluded.name, active = excluded.active,
+                 deactivated_by = excluded.deactivated_by, generation = excluded.generation,
+                 kill_switch_enabled = excluded.kill_switch_enabled,
+                 kill_switch_window_size = excluded.kill_switch_window_size,
+                 kill_switch_threshold = excluded.kill_switch_threshold, action = excluded.action,
+                 counting = excluded.counting, retry_after_seconds = excluded.retry_after_seconds,
+                 first_seen_ms = excluded.first_seen_ms, last_seen_ms = excluded.last_seen_ms, rev = excluded.rev,
+                 discovered = excluded.discovered, deleted = excluded.deleted",
         )
         .bind(&policy.agent_id)
         .bind(&agent.name)
