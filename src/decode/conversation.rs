@@ -118,6 +118,8 @@ enum Speaker {
 struct Message<'a> {
     whole: Json<'a>,
     speaker: Speaker,
+    /// Whether a result travels in a user's message.
+    in_user_message: bool,
     /// Whether it is an item of the Responses API that calls a tool, rather than a message that holds calls.
     is_call: bool,
     content: Option<Json<'a>>,
@@ -128,8 +130,15 @@ struct Message<'a> {
 
 impl<'a> Message<'a> {
     fn read(whole: Json<'a>) -> Result<Self, Malformed> {
-        let mut message =
-            Self { whole, speaker: Speaker::User, is_call: false, content: None, images: None, calls: None };
+        let mut message = Self {
+            whole,
+            speaker: Speaker::User,
+            in_user_message: false,
+            is_call: false,
+            content: None,
+            images: None,
+            calls: None,
+        };
         if !whole.is_object() {
             message.content = Some(whole);
             return Ok(message);
@@ -147,6 +156,7 @@ impl<'a> Message<'a> {
         }
         if message.speaker == Speaker::User && message.holds(is_result)? {
             message.speaker = Speaker::Result;
+            message.in_user_message = true;
         }
         Ok(message)
     }
@@ -171,8 +181,8 @@ impl<'a> Message<'a> {
     fn is_of_user(&self) -> Result<bool, Malformed> {
         match self.speaker {
             Speaker::User => Ok(true),
-            Speaker::Result => self.holds(|name, _| name == b"text"),
-            Speaker::Instructions | Speaker::Model => Ok(false),
+            Speaker::Result if self.in_user_message => self.holds(|name, _| name == b"text"),
+            Speaker::Result | Speaker::Instructions | Speaker::Model => Ok(false),
         }
     }
 

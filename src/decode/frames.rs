@@ -247,3 +247,30 @@ impl Aws {
         complete
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_longer_than_the_cap_grows_no_memory() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
+        let mut message = (long.len() as u32 + 16).to_be_bytes().to_vec();
+        message.extend([0; 8]);
+        message.extend(long.bytes());
+        message.extend([0; 4]);
+        for (content_type, body) in [
+            ("text/event-stream", format!("data: {long}\n\n").into_bytes()),
+            ("application/json", long.into_bytes()),
+            ("application/vnd.amazon.eventstream", message),
+        ] {
+            let mut frames = Frames::new(content_type.as_bytes(), 1024);
+            for chunk in body.chunks(1500) {
+                frames.push(chunk, &mut |_| panic!("too long to be delivered"));
+                assert!(frames.frame.bytes.capacity() <= 2048, "{content_type}");
+            }
+            frames.finish(&mut |_| panic!("too long to be delivered"));
+            assert_eq!(frames.skipped(), 1, "{content_type}");
+        }
+    }
+}

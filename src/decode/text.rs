@@ -10,9 +10,8 @@ use super::json::{Json, Malformed};
 use super::unescape::unescape;
 use crate::detect::fingerprint::Fingerprinter;
 
-/// Content inside of content: a result in a message, a block in a result, a document in that. Deeper, it is taken as it
-/// stands.
-const DEPTH_MAX: u32 = 4;
+/// Content inside of content: a list, a result in it, its list, a document in that. Deeper, it is taken as it stands.
+const DEPTH_MAX: u32 = 8;
 
 /// Pushes a JSON string's text.
 pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
