@@ -104,7 +104,7 @@ fn one_byte_at_a_time_is_the_same_as_one_piece() {
 fn a_cut_anywhere_in_the_body_changes_nothing() {
     for (api, name, content_type, body) in streams() {
         let whole = answer(api.format, content_type, &body);
-        for at in (0..=body.len()).step_by(3) {
+        for at in (0..=body.len()).step_by(13) {
             let (before, after) = body.split_at(at);
             let cut = answer_in_chunks(api.format, content_type, [before, after]);
             assert_eq!(cut, whole, "{} {name} at {at}", api.folder);
@@ -113,7 +113,7 @@ fn a_cut_anywhere_in_the_body_changes_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn any_chunking_is_the_same_as_one_piece(cuts in prop::collection::vec(0usize..8000, 0..40)) {
         for (api, name, content_type, body) in streams() {
@@ -214,7 +214,7 @@ fn an_answer_in_one_piece_cut_at_any_byte_is_unknown() {
 #[test]
 fn a_stream_cut_inside_a_document_is_unknown() {
     for (api, name, content_type, body) in streams().into_iter().filter(|(.., body)| body.starts_with(b"{\"")) {
-        for at in 0..body.len() {
+        for at in (0..body.len()).step_by(3) {
             if body[..at].last() == Some(&b'\n') || body[at] == b'\n' || at == 0 {
                 continue;
             }

@@ -71,7 +71,7 @@ impl Api {
 
     /// What a request of this API decodes to.
     pub fn request(&self, name: &str, counting: Counting) -> Turn {
-        decode_as(counting, self.path, &self.fixture(name)).unwrap_or_else(|error| panic!("{self:?} {name}: {error:?}"))
+        decode_as(counting, self.path, self.fixture(name)).unwrap_or_else(|error| panic!("{self:?} {name}: {error:?}"))
     }
 
     /// What an answer of this API decodes to, in one piece and streamed.
