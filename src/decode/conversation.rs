@@ -4,7 +4,7 @@
 //! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
 //! one answer: the Responses API makes an item of every call.
 
-use super::json::{Json, Malformed};
+use super::json::{ElementsBack, Json, Malformed};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -23,28 +23,66 @@ pub struct Fresh {
     pub has_results: bool,
 }
 
-/// Pushes what is new in `messages`, a list or a single one, into `text`.
-pub fn read(messages: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+/// Messages, last to first: a list, or a single one.
+#[derive(Clone)]
+pub struct Messages<'a> {
+    list: ElementsBack<'a>,
+    single: Option<Json<'a>>,
+}
+
+impl<'a> Messages<'a> {
+    /// The messages in a value.
+    pub fn of(value: Json<'a>) -> Self {
+        Self { list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
+    }
+
+    /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
+    /// says who speaks. Nothing where what is asked comes in another way. Of two such lists the last one is taken.
+    pub fn at_end_of(body: Json<'a>) -> Option<Self> {
+        let mut members = body.members_back();
+        loop {
+            if let Some(list) = members.next_list()
+                && let Some(Ok(last)) = list.clone().next()
+                && last.get("role").is_ok_and(|role| role.is_some())
+            {
+                return Some(Self { list, single: None });
+            }
+            let (name, _) = members.next()?.ok()?;
+            if ASKING.iter().any(|asking| name.is(asking)) {
+                return None;
+            }
+        }
+    }
+}
+
+/// Members of a body that ask something, in one way or another.
+const ASKING: [&str; 7] = ["messages", "input", "contents", "prompt", "images", "params", "jsonrpc"];
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.list.next().or_else(|| self.single.take().map(Ok))?;
+        Some(next.and_then(Message::read))
+    }
+}
+
+/// Pushes what is new in `messages` into `text`.
+pub fn read(messages: Messages<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     match counting {
         Counting::Literal => read_literal(messages, text),
         Counting::Progress => read_progress(messages, text),
     }
 }
 
-/// The messages, last to first.
-fn backwards(messages: Json<'_>) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
-    let single = messages.is_object().then_some(Ok(messages));
-    messages.elements_back().chain(single).map(|message| Message::read(message?))
-}
-
 /// The last user message; without one, the last message. Tool calls: those of the model's last answer.
-fn read_literal(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     let mut last = None;
     let mut user = None;
     let mut fresh = Fresh::default();
     let mut in_answer = false;
     let mut answer_done = false;
-    for message in backwards(messages) {
+    for message in messages {
         let message = message?;
         last.get_or_insert(message);
         let is_model = message.speaker == Speaker::Model;
@@ -69,12 +107,12 @@ fn read_literal(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, M
 }
 
 /// All that came since the model last spoke, and what it called then.
-fn read_progress(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     let mut fresh = Fresh::default();
     let mut news = Vec::new();
     let mut last = None;
     let mut calling = false;
-    for message in backwards(messages) {
+    for message in messages {
         let message = message?;
         last.get_or_insert(message);
         match message.speaker {
@@ -115,7 +153,7 @@ enum Speaker {
 
 /// The members of a message that matter.
 #[derive(Clone, Copy)]
-struct Message<'a> {
+pub struct Message<'a> {
     whole: Json<'a>,
     speaker: Speaker,
     /// Whether a result travels in a user's message.

@@ -14,6 +14,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr2, memrchr};
+
 use super::unescape::unescape;
 
 /// The text of one JSON value, without white space around it.
@@ -155,16 +157,18 @@ struct Walk<'a> {
     /// Whether nothing has been walked yet: then no separator is due.
     fresh: bool,
     failed: bool,
+    /// Whether the beginning is not known: an opening bracket ends a walk back.
+    open: bool,
 }
 
 impl<'a> Walk<'a> {
     fn new(inside: &'a [u8]) -> Self {
-        Self { rest: inside.trim_ascii(), fresh: true, failed: false }
+        Self { rest: inside.trim_ascii(), fresh: true, failed: false, open: false }
     }
 
     /// One step of an iterator: nothing at the end, and nothing after an error.
     fn step<T>(&mut self, take: impl FnOnce(&mut Self) -> Option<T>) -> Option<Result<T, Malformed>> {
-        if self.failed || self.rest.is_empty() {
+        if self.failed || self.rest.is_empty() || (self.open && self.rest.ends_with(b"[")) {
             return None;
         }
         match take(self) {
@@ -228,6 +232,17 @@ impl<'a> Iterator for Members<'a> {
 /// Members of an object, last to first.
 pub struct MembersBack<'a>(Walk<'a>);
 
+impl<'a> MembersBack<'a> {
+    /// The elements of the value that comes next, last to first, if it is a list. Where the list begins is not looked
+    /// for: that is what makes the end of a long one cheap.
+    pub fn next_list(&self) -> Option<ElementsBack<'a>> {
+        let mut walk = self.0;
+        walk.separator_back()?;
+        let rest = walk.rest.strip_suffix(b"]")?.trim_ascii_end();
+        Some(ElementsBack(Walk { rest, fresh: true, failed: false, open: true }))
+    }
+}
+
 impl<'a> Iterator for MembersBack<'a> {
     type Item = Result<(RawStr<'a>, Json<'a>), Malformed>;
 
@@ -256,6 +271,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// Elements of an array, last to first.
+#[derive(Clone)]
 pub struct ElementsBack<'a>(Walk<'a>);
 
 impl<'a> Iterator for ElementsBack<'a> {
@@ -283,7 +299,7 @@ fn string_len(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         let rest = text.get(at..)?;
-        let stop = rest.iter().position(|&byte| byte == b'"' || byte == b'\\')?;
+        let stop = memchr2(b'"', b'\\', rest)?;
         match rest.get(stop) {
             Some(b'"') => return Some(at + stop + 1),
             _ => at += stop + 2,
@@ -331,7 +347,7 @@ fn value_start(text: &[u8]) -> Option<usize> {
 fn string_start(text: &[u8]) -> Option<usize> {
     let mut end = text.len().checked_sub(1)?;
     loop {
-        let quote = text.get(..end)?.iter().rposition(|&byte| byte == b'"')?;
+        let quote = memrchr(b'"', text.get(..end)?)?;
         let slashes = text.get(..quote)?.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if slashes % 2 == 0 {
             return Some(quote);

@@ -1,7 +1,7 @@
 //! A request's body to a [`Turn`].
 
-use super::conversation;
-use super::format::{Asked, Fields, choose, is_no_call};
+use super::conversation::{self, Messages};
+use super::format::{Asked, Fields, by_path, choose, is_no_call};
 use super::json::{Json, Malformed, without_mark};
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
@@ -33,6 +33,14 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
 }
 
 fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+    // The common case: the path tells the format, and the end of the body tells what is new.
+    if let Some(format) = by_path(path)
+        && let Some(messages) = Messages::at_end_of(root)
+    {
+        let mut turn = Turn { format, ..Turn::default() };
+        conversation(messages, counting, &mut turn, text)?;
+        return Ok(turn);
+    }
     let fields = Fields::read(root)?;
     let format = choose(path, &fields);
     let mut turn = Turn { format, ..Turn::default() };
@@ -43,7 +51,7 @@ fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinte
         Format::Other => push_json(root, text)?,
         _ => match fields.asked() {
             Some(Asked::Messages(messages)) if messages.is_array() || messages.is_object() => {
-                conversation(messages, counting, &mut turn, text)?;
+                conversation(Messages::of(messages), counting, &mut turn, text)?;
             }
             Some(Asked::Messages(words)) => push_content(words, text)?,
             Some(Asked::Prompt(prompt)) => {
@@ -59,7 +67,7 @@ fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinte
 }
 
 fn conversation(
-    messages: Json<'_>,
+    messages: Messages<'_>,
     counting: Counting,
     turn: &mut Turn,
     text: &mut Fingerprinter,
