@@ -4,8 +4,9 @@
 //! plain numbers keep their value. "12 tests failed" and "7 tests failed" are similar to a SimHash, but an agent that
 //! gets from one to the other has made progress.
 //!
-//! A text beyond [`FULL`] bytes is sampled: blocks of it, ever further apart, so that the cost of a megabyte stays near
-//! that of a hundred kilobytes. A change in the part that is skipped is not seen.
+//! A text beyond [`FULL`] bytes is sampled: blocks of it, ever further apart, and its end, so that the cost of a megabyte
+//! stays near that of a hundred kilobytes. The end matters more than its size says: a question stands after the
+//! document that it is about. A change in what is skipped is not seen.
 
 use std::rc::Rc;
 
@@ -49,6 +50,8 @@ pub struct Fingerprinter {
     normaliser: Normaliser,
     features: Features,
     length: usize,
+    /// The end of what has been skipped since the last block, [`BLOCK`] bytes or a little more.
+    skipped: Vec<u8>,
     patterns: Rc<[Pattern]>,
     gathered: Vec<u8>,
     excerpt: Vec<u8>,
@@ -96,12 +99,16 @@ impl Fingerprinter {
     pub fn part(&mut self) {
         self.cut();
         self.normaliser.finish(&mut self.features);
+        if !self.skipped.is_empty() {
+            self.skip(b"\n");
+        }
     }
 
     /// Takes what is not text, such as an image, as if it were one word.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.part();
-        self.length += bytes.len();
+        // One word's worth: an image must not push the text after it into the part that is sampled.
+        self.length += 1;
         let hash = hash_bytes(bytes, 0);
         self.features.note(hash);
         self.features.votes.add(hash);
@@ -115,6 +122,9 @@ impl Fingerprinter {
     /// The fingerprint of all that was pushed. As new afterwards.
     pub fn finish(&mut self) -> Fingerprint {
         self.part();
+        self.normaliser.push(last_block(&self.skipped), &mut self.features);
+        self.normaliser.finish(&mut self.features);
+        self.skipped.clear();
         self.length = 0;
         self.features.finish()
     }
@@ -123,12 +133,25 @@ impl Fingerprinter {
         while !chunk.is_empty() {
             let (take, skip) = sample(self.length, chunk.len());
             let (now, later) = chunk.split_at(take);
-            self.normaliser.push(now, &mut self.features);
+            if take > 0 {
+                self.normaliser.push(now, &mut self.features);
+                self.skipped.clear();
+            }
+            let (skipped, later) = later.split_at(skip);
             if skip > 0 {
                 self.normaliser.finish(&mut self.features);
+                self.skip(skipped);
             }
             self.length += take + skip;
-            chunk = later.get(skip..).unwrap_or_default();
+            chunk = later;
+        }
+    }
+
+    /// Keeps the end of what is skipped. Trimmed only now and then, so that small pieces cost no more than large ones.
+    fn skip(&mut self, bytes: &[u8]) {
+        self.skipped.extend_from_slice(last_block(bytes));
+        if self.skipped.len() > 2 * BLOCK {
+            self.skipped.drain(..self.skipped.len() - BLOCK);
         }
     }
 
@@ -147,6 +170,11 @@ impl Fingerprinter {
             }
         });
     }
+}
+
+/// The last [`BLOCK`] bytes, or all of fewer.
+fn last_block(bytes: &[u8]) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(BLOCK)..).unwrap_or_default()
 }
 
 /// How many of the next `available` bytes to take, and how many to skip after them.
@@ -267,4 +295,75 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[inline(always)]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|slice| slice.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Fingerprint {
+        let mut fingerprinter = Fingerprinter::default();
+        for chunk in chunks {
+            fingerprinter.push(chunk);
+        }
+        fingerprinter.finish()
+    }
+
+    /// Words that do not repeat, so that each change has its place.
+    fn long_text(bytes: usize) -> Vec<u8> {
+        let letters = |mut n: usize| {
+            std::iter::from_fn(move || {
+                let letter = b'a' + (n % 26) as u8;
+                n /= 26;
+                (n > 0 || letter > b'a').then_some(letter)
+            })
+        };
+        (1..).flat_map(|n| letters(n).chain([b' '])).take(bytes).collect()
+    }
+
+    #[test]
+    fn chunk_boundaries_are_invisible_in_long_texts() {
+        for bytes in [FULL - 1, FULL + BLOCK, 3 * FULL + 77, 17 * FULL] {
+            let text = long_text(bytes);
+            let whole = fingerprint([&text[..]]);
+            for chunk in [1_000, 65_536] {
+                assert_eq!(fingerprint(text.chunks(chunk)), whole, "{bytes} bytes in chunks of {chunk}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_after_a_long_document_is_always_read() {
+        for bytes in (FULL - 100..10 * FULL).step_by(61_113) {
+            let document = long_text(bytes);
+            let ask = |question: &'static str| fingerprint([&document[..], question.as_bytes()]);
+            let (cost, author) = (ask("\nWhat does it cost in total?"), ask("\nWho wrote it, and for whom?"));
+            assert!(!cost.is_same(author), "after {bytes} bytes");
+            assert_eq!(cost, ask("\nWhat does it cost in total?"));
+        }
+    }
+
+    #[test]
+    fn the_same_holds_where_the_question_is_a_part_of_its_own() {
+        let ask = |question: &str| {
+            let mut fingerprinter = Fingerprinter::default();
+            for part in [&long_text(2 * FULL + 3 * BLOCK), question.as_bytes()] {
+                fingerprinter.push(part);
+                fingerprinter.part();
+            }
+            fingerprinter.finish()
+        };
+        assert!(!ask("What does it cost?").is_same(ask("Who wrote it?")));
+    }
+
+    #[test]
+    fn text_after_a_large_image_is_read_in_full() {
+        let ask = |detail: &str| {
+            let mut fingerprinter = Fingerprinter::default();
+            fingerprinter.opaque(&vec![7; 3 * FULL + 3 * BLOCK]);
+            fingerprinter.push(format!("{detail} {}", String::from_utf8_lossy(&long_text(4 * BLOCK))).as_bytes());
+            fingerprinter.finish()
+        };
+        assert!(!ask("In the first picture").is_same(ask("In the second one")));
+    }
 }
