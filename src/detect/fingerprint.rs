@@ -287,6 +287,7 @@ impl Sink for Features {
         let hash = match word {
             Word::Ascii(bytes) => hash_bytes(bytes, 0x2020_2020_2020_2020),
             Word::Folded(bytes) => hash_bytes(bytes, 0),
+            Word::Short(bytes, folded) => hash_short(folded, bytes.len()),
         };
         self.note(hash);
         self.distinct_words += u32::from(self.votes.add(hash));
@@ -322,17 +323,25 @@ pub fn hash_bytes(bytes: &[u8], fold: u64) -> u64 {
     const K1: u64 = 0x9E37_79B9_7F4A_7C15;
     const K2: u64 = 0xE703_7ED1_A0B4_28DB;
     let len = bytes.len();
-    let (low, high) = match len {
-        0 => return K2,
-        1..4 => {
-            let at = |index: usize| u64::from(bytes.get(index).copied().unwrap_or(0));
-            ((at(0) | at(len / 2) << 8 | at(len - 1) << 16) | fold, 0)
+    match len {
+        0 => K2,
+        1..8 => {
+            let mut padded = [0; 8];
+            padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            hash_short((u64::from_le_bytes(padded) | fold) & ((1 << (len * 8)) - 1), len)
         }
-        4..8 => (u64::from(u32_at(bytes, 0)) | fold, u64::from(u32_at(bytes, len - 4)) | fold),
-        8..=16 => (u64_at(bytes, 0) | fold, u64_at(bytes, len - 8) | fold),
-        _ => return hash_long(bytes, fold),
-    };
-    mix((low ^ K1.wrapping_mul(len as u64)).wrapping_mul(K2) ^ high.wrapping_mul(K1).rotate_left(32))
+        8..=16 => {
+            let (low, high) = (u64_at(bytes, 0) | fold, u64_at(bytes, len - 8) | fold);
+            mix((low ^ K1.wrapping_mul(len as u64)).wrapping_mul(K2) ^ high.wrapping_mul(K1).rotate_left(32))
+        }
+        _ => hash_long(bytes, fold),
+    }
+}
+
+/// The hash of one to seven bytes, the first in the lowest byte and zeros beyond the last.
+#[inline(always)]
+fn hash_short(bytes: u64, len: usize) -> u64 {
+    mix(bytes | (len as u64) << 56)
 }
 
 /// As [`hash_bytes`], for more than 16 bytes.
@@ -351,11 +360,6 @@ fn hash_long(bytes: &[u8], fold: u64) -> u64 {
 #[inline(always)]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|slice| slice.try_into().ok()).map_or(0, u64::from_le_bytes)
-}
-
-#[inline(always)]
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|slice| slice.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
 #[cfg(test)]
