@@ -78,7 +78,7 @@ fn escape(text: &[u8]) -> Option<(char, usize)> {
     Some((simple, 2))
 }
 
-/// `\uXXXX`, or two of them that make one character.
+/// `\u` and four digits, or two of these that make one character.
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let first = code_unit(text)?;
     if let Some(character) = char::from_u32(first) {
