@@ -43,7 +43,7 @@ impl<'a> Messages<'a> {
         loop {
             if let Some(list) = members.next_list()
                 && let Some(Ok(last)) = list.clone().next()
-                && last.get("role").is_ok_and(|role| role.is_some())
+                && last.members().any(|member| member.is_ok_and(|(name, _)| name.is("role")))
             {
                 return Some(Self { list, single: None });
             }

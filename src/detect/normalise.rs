@@ -173,7 +173,7 @@ impl Scanner {
         at
     }
 
-    /// Takes one token or gap.
+    /// Takes one token or gap, or a short word and the space after it, which is what most text is made of.
     #[inline(always)]
     fn step(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         if self.before == Before::Number
@@ -182,15 +182,20 @@ impl Scanner {
             // `.5` or `,000` right after a number belongs to it and says nothing new.
             return len;
         }
-        if rest.first().is_some_and(|&byte| class(byte) == 0) {
-            return self.gap(rest, sink);
-        }
-        if let Some((len, folded)) = short_word(rest) {
-            sink.word(Word::Short(rest.get(..len).unwrap_or_default(), folded));
+        if let Some(word) = ShortWord::at_start_of(rest) {
+            sink.word(Word::Short(rest.get(..word.len).unwrap_or_default(), word.folded));
+            if word.next == b' ' {
+                sink.gap(b" ");
+                self.before = Before::Gap;
+                return word.len + 1;
+            }
             self.before = Before::Token;
-            return len;
+            return word.len;
         }
-        self.token(rest, sink)
+        match rest.first().map_or(0, |&byte| class(byte)) {
+            0 => self.gap(rest, sink),
+            _ => self.token(rest, sink),
+        }
     }
 
     #[inline(always)]
@@ -308,18 +313,31 @@ impl Scanner {
     }
 }
 
-/// The length of the word at the start of `rest`, and its letters folded, if it is one to seven ASCII letters and nothing
-/// that could be part of another token follows. Eight bytes are judged at once.
-#[inline(always)]
-fn short_word(rest: &[u8]) -> Option<(usize, u64)> {
-    let bytes = rest.first_chunk().copied().map(u64::from_le_bytes)?;
-    let letters = in_range(bytes | (LOW * 0x20), b'a', b'z') & !bytes;
-    let others = !letters & HIGH;
-    let len = others.trailing_zeros() as usize / 8;
-    let next = bytes >> (len * 8 % 64) & 0xFF;
-    let ends = len > 0 && len < 8 && !(next as u8).is_ascii_digit();
-    let mask = (1 << (len * 8 % 64)) - 1;
-    ends.then_some((len, (bytes | (LOW * 0x20)) & mask))
+/// One to seven ASCII letters, and nothing right after them that could be part of the same token.
+struct ShortWord {
+    len: usize,
+    /// The letters in lower case, the first in the lowest byte.
+    folded: u64,
+    /// The byte after them.
+    next: u8,
+}
+
+impl ShortWord {
+    /// Judges eight bytes at once.
+    #[inline(always)]
+    fn at_start_of(rest: &[u8]) -> Option<Self> {
+        let bytes = rest.first_chunk().copied().map(u64::from_le_bytes)?;
+        let lower = bytes | (LOW * 0x20);
+        let others = !(in_range(lower, b'a', b'z') & !bytes) & HIGH;
+        // Bits before the first byte that is no letter: 0 where there is none before it, 64 where all are letters.
+        let bits = others.trailing_zeros() & !7;
+        if bits == 0 || bits == 64 {
+            return None;
+        }
+        let next = (bytes >> bits) as u8;
+        let word = Self { len: bits as usize / 8, folded: lower & ((1 << bits) - 1), next };
+        (!next.is_ascii_digit()).then_some(word)
+    }
 }
 
 const LOW: u64 = 0x0101_0101_0101_0101;

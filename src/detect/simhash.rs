@@ -1,6 +1,7 @@
 //! Tokens to a 64-bit fingerprint: similar texts lie few bits apart.
 //!
-//! Features are the *distinct* words (weight 2) and the *distinct* pairs of neighbouring words (weight 1). Counting
+//! Features are the *distinct* words (weight 2) and the *distinct* pairs of neighbouring words (weight 1), the beginning
+//! of the text being the first word's neighbour. Counting
 //! features as often as they occur is blind on long texts, where a few frequent words outvote all others: of 22 million
 //! pairs of different texts it put 78 % of those at 60 KB within 5 bits; this scheme put none there at any length.
 //!
@@ -71,11 +72,9 @@ impl Accumulator {
         if is_new {
             self.words.add(word);
         }
-        if self.previous != 0 {
-            let pair = mix(self.previous.rotate_left(23) ^ word);
-            if self.is_new(pair) {
-                self.pairs.add(pair);
-            }
+        let pair = mix(self.previous.rotate_left(23) ^ word);
+        if self.is_new(pair) {
+            self.pairs.add(pair);
         }
         self.previous = word;
         is_new
@@ -222,7 +221,7 @@ mod tests {
         let mut seen = HashSet::new();
         let mut window = 1024;
         let mut left = window;
-        let mut previous = None;
+        let mut previous = 0u64;
         for &word in words {
             if left == 0 {
                 seen.clear();
@@ -230,15 +229,14 @@ mod tests {
                 left = window;
             }
             left -= 1;
-            let pair = previous.map(|previous: u64| (mix(previous.rotate_left(23) ^ word), 1));
-            for (feature, weight) in [Some((word, 2)), pair].into_iter().flatten() {
+            for (feature, weight) in [(word, 2), (mix(previous.rotate_left(23) ^ word), 1)] {
                 if seen.insert(feature >> 49) {
                     for (bit, counter) in counters.iter_mut().enumerate() {
                         *counter += if feature >> bit & 1 == 1 { weight } else { -weight };
                     }
                 }
             }
-            previous = Some(word);
+            previous = word;
         }
         SimHash(counters.iter().enumerate().fold(0, |hash, (bit, &counter)| hash | u64::from(counter > 0) << bit))
     }
