@@ -1,5 +1,6 @@
 //! The whole thing on loopback: a mock LLM, the sidecar, and an Envoy with the filter. What tests and the demo start from.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ const VIEWER: &str = "lab-viewer-token-0123456789ab";
 pub struct MeshOptions {
     /// Envoy's worker threads.
     pub workers: u32,
+    /// Another module than the one that is shipped.
+    pub module: Option<PathBuf>,
     /// Members of the filter's configuration, over the plain ones.
     pub filter: Value,
     /// Changes Envoy's configuration before it is rendered.
@@ -34,6 +37,7 @@ impl Default for MeshOptions {
     fn default() -> MeshOptions {
         MeshOptions {
             workers: 2,
+            module: None,
             filter: json!({}),
             envoy: Box::new(|config| config),
             sidecar_runs: true,
@@ -75,7 +79,8 @@ impl Mesh {
         for (name, value) in options.filter.as_object().into_iter().flatten() {
             filter[name] = value.clone();
         }
-        let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(wasm_module(), filter), sidecar.address());
+        let module = options.module.unwrap_or_else(wasm_module);
+        let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
         let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(4 << 20), ..config });
         let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
         let mesh = Mesh { llm, sidecar, envoy };
@@ -156,6 +161,13 @@ impl Mesh {
             Some(self.events(agent, "kill_switch").await).filter(|events| events.len() >= count)
         })
         .await
+    }
+
+    /// How many connections each of Envoy's workers has taken.
+    pub async fn connections(&self) -> Vec<u64> {
+        let stats = self.envoy.stats().await;
+        let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
+        (0..).map_while(of_worker).collect()
     }
 
     /// Waits until Envoy has applied what the sidecar says now.

@@ -2,4 +2,11 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
+mod hostile_input;
 mod loop_is_killed;
+mod official_clients;
+mod propagation;
+mod sidecar_down;
+mod sidecar_lies;
+mod support;
+mod worker_traps;
