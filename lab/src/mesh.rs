@@ -163,6 +163,18 @@ impl Mesh {
         .await
     }
 
+    /// Waits until so many scores of an agent have arrived, and returns all, oldest first.
+    pub async fn scores(&self, agent: &str, count: usize) -> Vec<Value> {
+        let (what, path) = (format!("{count} scores of {agent}"), format!("{}/scores?limit=1000", agent_path(agent)));
+        let mut scores = wait_until_some(&what, SOON, || async {
+            let scores = self.done("GET", &path, None).await["scores"].as_array().cloned().unwrap_or_default();
+            Some(scores).filter(|scores| scores.len() >= count)
+        })
+        .await;
+        scores.sort_by(|one, other| one["at"].as_str().cmp(&other["at"].as_str()));
+        scores
+    }
+
     /// How many connections each of Envoy's workers has taken.
     pub async fn connections(&self) -> Vec<u64> {
         let stats = self.envoy.stats().await;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use lab::Answer;
-use lab::chat::Request;
 use lab::mesh::{Mesh, MeshOptions};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, Shared, ask, looping, run};
+use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, chunk, head_by_hand, looping, run};
 
 static MESH: Shared = Shared::new(MeshOptions::default);
 
+const CHAT: &str = "POST /v1/chat/completions";
 const MIB: u64 = 1 << 20;
 
 /// After anything hostile: the same Envoy, with no worker lost, still judges.
@@ -75,7 +75,7 @@ fn a_body_of_20_mb_passes_whole_and_is_counted() {
         assert_eq!(mesh.caller(agent).call(&request, None).await.unwrap().status, 200, "with a length");
 
         let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(head(agent, "transfer-encoding: chunked")).await;
+        raw.send(head_by_hand(CHAT, agent, "transfer-encoding: chunked\r\n")).await;
         for piece in body.as_bytes().chunks(300_000) {
             raw.send(chunk(piece)).await;
         }
@@ -104,7 +104,7 @@ fn a_body_that_drips_is_judged_when_its_last_byte_is_there() {
         }
         let body = question.body_text();
         let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(head(agent, &format!("content-length: {}", body.len()))).await;
+        raw.send(head_by_hand(CHAT, agent, &format!("content-length: {}\r\n", body.len()))).await;
         for byte in body.as_bytes() {
             assert!(raw.is_silent(), "no verdict before the body is whole");
             raw.send([*byte]).await;
@@ -177,20 +177,10 @@ fn bodies_that_make_no_sense_pass() {
         for body in bodies {
             let start: String = body.chars().take(40).collect();
             let mut raw = Raw::connect(mesh.envoy.address()).await;
-            raw.send(head("senseless", &format!("content-length: {}", body.len()))).await;
-            raw.send(body).await;
+            raw.send(by_hand(CHAT, "senseless", "", &body)).await;
             assert_eq!(raw.status().await, 200, "{start:?}");
         }
         assert!(mesh.envoy.stat("wasmcustom.kill_switch.requests.malformed").await >= 3);
         assert_works(&mesh, "after-senseless").await;
     });
-}
-
-fn head(agent: &str, length: &str) -> String {
-    let Request { path, .. } = ask("");
-    format!("POST {path} HTTP/1.1\r\nhost: llm\r\nx-agent-id: {agent}\r\n{length}\r\nconnection: close\r\n\r\n")
-}
-
-fn chunk(bytes: &[u8]) -> Vec<u8> {
-    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }

@@ -2,6 +2,9 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
+mod actions;
+mod answers;
+mod holding;
 mod hostile_input;
 mod loop_is_killed;
 mod official_clients;

@@ -55,6 +55,23 @@ pub fn ask(text: &str) -> Request {
     }
 }
 
+/// A request by hand, with one more header line and a body whose length it announces; the connection ends with it.
+pub fn by_hand(start: &str, agent: &str, header: &str, body: &str) -> String {
+    let length = body.len();
+    format!("{}content-length: {length}\r\n\r\n{body}", head_by_hand(start, agent, header))
+}
+
+/// The head of a request by hand, up to where its end or another header may follow.
+pub fn head_by_hand(start: &str, agent: &str, header: &str) -> String {
+    let header = if header.is_empty() { String::new() } else { format!("{header}\r\n") };
+    format!("{start} HTTP/1.1\r\nhost: llm\r\nx-agent-id: {agent}\r\nconnection: close\r\n{header}")
+}
+
+/// One chunk of a chunked body.
+pub fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
 /// Makes so many calls of a loop; their statuses.
 pub async fn looping(caller: &Caller, calls: usize) -> Vec<u16> {
     statuses(&loop_replies(caller, calls).await)

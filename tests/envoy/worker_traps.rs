@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use lab::Answer;
-use lab::chat::Conversation;
-use lab::chat::Input;
+use lab::chat::{Conversation, Input};
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::{trap_module, wait_until};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, looping, run};
+use crate::support::{SIXTH_REFUSED, by_hand, looping, run};
 
 #[test]
 fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
@@ -31,7 +30,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         let answer = trapped.to_end().await;
         assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
         let mut whole = 0;
-        for mut stream in streams.into_iter() {
+        for mut stream in streams {
             whole += usize::from(stream.to_end().await.contains("[DONE]"));
         }
         assert!((1..STREAMS).contains(&whole), "one worker's streams are cut and the other's are not: {whole} whole");
@@ -56,18 +55,12 @@ async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let before = mesh.connections().await;
     let mut conversation = Conversation::new(lab::Format::OpenAiChat, true);
     conversation.say(&Input::User("Tell me a long story.".to_owned()));
-    let (path, body) = (conversation.request().path, conversation.request().body_text());
+    let (start, body) = (format!("POST {}", conversation.request().path), conversation.request().body_text());
     let script = Answer { pieces: 4, piece_delay_ms: 700, ..Answer::text("Once upon a time there was an end.") };
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
         let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(format!(
-            "POST {path} HTTP/1.1\r\nhost: llm\r\nx-agent-id: stranger\r\nx-lab-script: {}\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n{body}",
-            script.to_header(),
-            body.len()
-        ))
-        .await;
+        raw.send(by_hand(&start, "stranger", &format!("x-lab-script: {}", script.to_header()), &body)).await;
         streams.push(raw);
     }
     for stream in &mut streams {
