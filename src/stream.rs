@@ -23,7 +23,7 @@ use crate::enforce::{Evidence, Judged, Subject, Trip};
 use crate::host::{Host, StreamHost};
 use crate::identity::{Identity, identify};
 use crate::metrics::{Metric, Outcome};
-use crate::policy::Record;
+use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
 use crate::state::{Kept, policy_key};
 use crate::turn::{Format, Turn, Unreadable};
@@ -324,7 +324,8 @@ impl Stream {
 
     fn refuse(&mut self, host: &impl StreamHost, cause: Cause, envelope: &Envelope) -> Flow {
         self.phase = Phase::Pass;
-        if let Some(agent) = &self.agent {
+        // What is no id is nobody's: telling the sidecar would only take the place of an agent.
+        if let Some(agent) = self.agent.as_ref().filter(|agent| is_agent_id(agent.as_bytes())) {
             self.worker.seen.borrow_mut().refused(agent);
         }
         let reply = Refusal {
