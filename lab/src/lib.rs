@@ -5,6 +5,7 @@
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
 //! - [`raw`]: HTTP by hand, for what no client sends.
+//! - [`tls`]: certificates, and a client that shows them.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
@@ -30,6 +31,7 @@ pub mod prose;
 pub mod raw;
 pub mod scenario;
 pub mod sse;
+pub mod tls;
 
 pub use answer::{Answer, ToolCall};
 pub use envoy_yaml::{EnvoyConfig, Filter, envoy_yaml};

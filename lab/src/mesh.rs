@@ -108,6 +108,15 @@ impl Mesh {
         (status, answer.json().await.unwrap_or(Value::Null))
     }
 
+    /// A counter or gauge of the sidecar; 0 while it has none of that name.
+    pub async fn sidecar_metric(&self, name: &str) -> f64 {
+        let request = crate::http::client().get(format!("{}/metrics", self.sidecar.url())).bearer_auth(OPERATOR);
+        let answer = request.send().await.expect("the sidecar answers");
+        let text = answer.text().await.expect("metrics are text");
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(value).unwrap_or(0.0)
+    }
+
     async fn done(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let (status, body) = self.api(method, path, body).await;
         assert!((200..300).contains(&status), "{method} {path}: {status} {body}");

@@ -4,11 +4,16 @@
 
 mod actions;
 mod answers;
+mod discovery;
 mod holding;
 mod hostile_input;
+mod identity;
 mod loop_is_killed;
+mod observability;
 mod official_clients;
+mod privacy;
 mod propagation;
+mod sessions;
 mod sidecar_down;
 mod sidecar_lies;
 mod support;
