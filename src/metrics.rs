@@ -111,3 +111,18 @@ pub fn all() -> impl Iterator<Item = (Metric, &'static str, Kind)> {
     let outcomes = OUTCOMES.iter().map(|&(outcome, name)| (Metric::Requests(outcome), name, Kind::Counter));
     outcomes.chain(OTHERS.iter().copied())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_documentation_explains_every_metric() {
+        let documentation = include_str!("../docs/operations.md");
+        for (_, name, kind) in all() {
+            let row = documentation.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+            let kind = format!("{kind:?}").to_lowercase();
+            assert!(row.is_some_and(|row| row.contains(&kind)), "{name}, a {kind}");
+        }
+    }
+}

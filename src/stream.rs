@@ -397,3 +397,7 @@ impl Headers {
 fn number(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -206,7 +206,8 @@ impl Root {
                 self.send_backoff.recover();
             }
             // It will never be taken as it is: better a line in the log than a report that blocks the others for ever.
-            Some(status @ (400 | 422)) => {
+            // A wrong token and "not now" can be mended.
+            Some(status @ 400..500) if ![401, 403, 408, 429].contains(&status) => {
                 let report = String::from_utf8_lossy(&waiting.bytes);
                 host.log(Level::Warn, &format!("the sidecar refuses a kill report ({status}): {report}"));
                 self.outbox.accepted(host, waiting);
@@ -300,3 +301,7 @@ fn query(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     value.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
 }
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod tests;

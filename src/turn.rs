@@ -57,7 +57,7 @@ pub enum Unreadable {
     Empty,
     /// The body begins like JSON and is not.
     Malformed,
-    /// JSON-RPC that asks nothing of a model or a tool, such as `tools/list`.
+    /// It asks nothing of a model or a tool: `tools/list` of JSON-RPC, counting tokens, embeddings.
     NotACall,
 }
 

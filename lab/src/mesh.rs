@@ -14,7 +14,8 @@ use crate::{EnvoyConfig, Filter, envoy_yaml};
 pub const SOON: Duration = Duration::from_secs(20);
 
 const ENFORCER: &str = "lab-enforcer-token-0123456789";
-const OPERATOR: &str = "lab-operator-token-0123456789";
+/// The operator's token, in the demo and the tests only.
+pub const OPERATOR: &str = "lab-operator-token-0123456789";
 const VIEWER: &str = "lab-viewer-token-0123456789ab";
 
 /// What differs from the plain mesh.

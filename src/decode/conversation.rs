@@ -1,13 +1,18 @@
 //! A list of messages to what is new in it.
 //!
 //! Walked from the end, so that a long history costs nothing. Who speaks is told by `role` or, in lists of items, by
-//! `type`; as with content, one reader serves the union of the formats.
+//! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
+//! one answer: the Responses API makes an item of every call.
 
-use super::json::{Json, Malformed};
+use super::json::{ElementsBack, Json, Malformed};
 use super::text::push_content;
-use super::tools::ToolCalls;
+use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
 use crate::wire::Counting;
+
+/// Messages that are read at once. Of more than that since the model last spoke, the older ones are left out: what is
+/// kept of each message is many times as large as the shortest message.
+const NEWS_MAX: usize = 1024;
 
 /// What a request brings.
 #[derive(Debug, Default)]
@@ -18,33 +23,80 @@ pub struct Fresh {
     pub has_results: bool,
 }
 
+/// Messages, last to first: a list, or a single one.
+#[derive(Clone)]
+pub struct Messages<'a> {
+    list: ElementsBack<'a>,
+    single: Option<Json<'a>>,
+}
+
+impl<'a> Messages<'a> {
+    /// The messages in a value.
+    pub fn of(value: Json<'a>) -> Self {
+        Self { list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
+    }
+
+    /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
+    /// says who speaks. Nothing where what is asked comes in another way. Of two such lists the last one is taken.
+    pub fn at_end_of(body: Json<'a>) -> Option<Self> {
+        let mut members = body.members_back();
+        loop {
+            if let Some(list) = members.next_list()
+                && let Some(Ok(last)) = list.clone().next()
+                && last.get("role").is_ok_and(|role| role.is_some())
+            {
+                return Some(Self { list, single: None });
+            }
+            let (name, _) = members.next()?.ok()?;
+            if ASKING.iter().any(|asking| name.is(asking)) {
+                return None;
+            }
+        }
+    }
+}
+
+/// Members of a body that ask something, in one way or another.
+const ASKING: [&str; 7] = ["messages", "input", "contents", "prompt", "images", "params", "jsonrpc"];
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.list.next().or_else(|| self.single.take().map(Ok))?;
+        Some(next.and_then(Message::read))
+    }
+}
+
 /// Pushes what is new in `messages` into `text`.
-pub fn read(messages: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+pub fn read(messages: Messages<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     match counting {
         Counting::Literal => read_literal(messages, text),
         Counting::Progress => read_progress(messages, text),
     }
 }
 
-/// The last user message; without one, the last message. Tool calls: those of the model's last message.
-fn read_literal(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+/// The last user message; without one, the last message. Tool calls: those of the model's last answer.
+fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     let mut last = None;
     let mut user = None;
     let mut fresh = Fresh::default();
-    let mut model_done = false;
-    for message in messages.elements_back() {
-        let message = Message::read(message?)?;
+    let mut in_answer = false;
+    let mut answer_done = false;
+    for message in messages {
+        let message = message?;
         last.get_or_insert(message);
+        let is_model = message.speaker == Speaker::Model;
+        answer_done |= in_answer && !is_model;
+        in_answer |= is_model;
         match message.speaker {
-            Speaker::User if user.is_none() => user = Some(message),
-            Speaker::Model if !model_done => {
-                message.calls(&mut fresh.calls)?;
-                model_done = true;
-            }
-            Speaker::Result => fresh.has_results |= !model_done,
+            Speaker::Model if !answer_done => message.calls(&mut fresh.calls)?,
+            Speaker::Result => fresh.has_results |= !in_answer,
             _ => {}
         }
-        if user.is_some() && model_done {
+        if user.is_none() && message.is_of_user()? {
+            user = Some(message);
+        }
+        if user.is_some() && answer_done {
             break;
         }
     }
@@ -55,12 +107,14 @@ fn read_literal(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, M
 }
 
 /// All that came since the model last spoke, and what it called then.
-fn read_progress(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     let mut fresh = Fresh::default();
     let mut news = Vec::new();
+    let mut last = None;
     let mut calling = false;
-    for message in messages.elements_back() {
-        let message = Message::read(message?)?;
+    for message in messages {
+        let message = message?;
+        last.get_or_insert(message);
         match message.speaker {
             // The beginning of an answer that the client asks the model to go on with.
             Speaker::Model if news.is_empty() => {}
@@ -72,12 +126,14 @@ fn read_progress(messages: Json<'_>, text: &mut Fingerprinter) -> Result<Fresh, 
             Speaker::Instructions => {}
             Speaker::User | Speaker::Result => {
                 fresh.has_results |= message.speaker == Speaker::Result;
-                news.push(message);
+                if news.len() < NEWS_MAX {
+                    news.push(message);
+                }
             }
         }
     }
     if news.is_empty() {
-        news.extend(messages.elements_back().next().transpose()?.map(Message::read).transpose()?);
+        news.extend(last);
     }
     for message in news.iter().rev() {
         message.push(text)?;
@@ -97,45 +153,83 @@ enum Speaker {
 
 /// The members of a message that matter.
 #[derive(Clone, Copy)]
-struct Message<'a> {
+pub struct Message<'a> {
     whole: Json<'a>,
     speaker: Speaker,
+    /// Whether a result travels in a user's message.
+    in_user_message: bool,
+    /// Whether it is an item of the Responses API that calls a tool, rather than a message that holds calls.
+    is_call: bool,
     content: Option<Json<'a>>,
+    /// Ollama's, beside the content.
+    images: Option<Json<'a>>,
     calls: Option<Json<'a>>,
 }
 
 impl<'a> Message<'a> {
     fn read(whole: Json<'a>) -> Result<Self, Malformed> {
-        let mut message = Self { whole, speaker: Speaker::User, content: None, calls: None };
+        let mut message = Self {
+            whole,
+            speaker: Speaker::User,
+            in_user_message: false,
+            is_call: false,
+            content: None,
+            images: None,
+            calls: None,
+        };
         if !whole.is_object() {
             message.content = Some(whole);
             return Ok(message);
         }
         for member in whole.members() {
             let (name, value) = member?;
-            match () {
-                () if name.is("role") => message.speaker = by_role(value).unwrap_or(message.speaker),
-                () if name.is("type") => message.speaker = by_type(value).unwrap_or(message.speaker),
-                () if name.is("content") || name.is("parts") || name.is("output") => message.content = Some(value),
-                () if name.is("tool_calls") || name.is("function_call") => message.calls = Some(value),
-                () => {}
+            match &*name.plain() {
+                b"role" => message.speaker = by_role(value).unwrap_or(message.speaker),
+                b"type" => message.read_type(value),
+                b"content" | b"parts" | b"output" => message.content = Some(value),
+                b"images" => message.images = Some(value),
+                b"tool_calls" | b"function_call" => message.calls = Some(value),
+                _ => {}
             }
         }
-        if message.speaker == Speaker::User && message.holds_result()? {
+        if message.speaker == Speaker::User && message.holds(is_result)? {
             message.speaker = Speaker::Result;
+            message.in_user_message = true;
         }
         Ok(message)
     }
 
-    /// Whether a user's message is in truth a tool's result (Anthropic, Gemini, Bedrock).
-    fn holds_result(&self) -> Result<bool, Malformed> {
-        let Some(blocks) = self.content.filter(|content| content.is_array()) else { return Ok(false) };
-        for block in blocks.elements() {
+    /// Items of the Responses API that are not messages.
+    fn read_type(&mut self, tag: Json<'_>) {
+        let Some(tag) = tag.string() else { return };
+        match &*tag.plain() {
+            // Neither says who spoke it nor what.
+            b"item_reference" => self.speaker = Speaker::Instructions,
+            b"reasoning" => self.speaker = Speaker::Model,
+            tag if tag.ends_with(b"_call_output") => self.speaker = Speaker::Result,
+            tag if tag.ends_with(b"_call") => {
+                self.speaker = Speaker::Model;
+                self.is_call = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a person may have said this: also when tools' results travel in the same message.
+    fn is_of_user(&self) -> Result<bool, Malformed> {
+        match self.speaker {
+            Speaker::User => Ok(true),
+            Speaker::Result if self.in_user_message => self.holds(|name, _| name == b"text"),
+            Speaker::Result | Speaker::Instructions | Speaker::Model => Ok(false),
+        }
+    }
+
+    /// Whether a block of the content has such a member.
+    fn holds(&self, is_meant: impl Fn(&[u8], Json<'_>) -> bool) -> Result<bool, Malformed> {
+        for block in self.content.into_iter().flat_map(Json::elements) {
             for member in block?.members() {
                 let (name, value) = member?;
-                let tagged = name.is("type") && value.string().is_some_and(|tag| tag.is("tool_result"));
-                let named = ["toolResult", "functionResponse", "function_response"].iter().any(|known| name.is(known));
-                if tagged || named {
+                if is_meant(&name.plain(), value) {
                     return Ok(true);
                 }
             }
@@ -144,14 +238,17 @@ impl<'a> Message<'a> {
     }
 
     fn push(&self, text: &mut Fingerprinter) -> Result<(), Malformed> {
-        match self.content {
-            Some(content) => push_content(content, text),
-            None => Ok(()),
+        if let Some(images) = self.images.filter(|images| !images.is_null()) {
+            text.opaque(images.text());
         }
+        self.content.map_or(Ok(()), |content| push_content(content, text))
     }
 
     /// The tool calls of a model's message, wherever its format puts them.
     fn calls(&self, calls: &mut ToolCalls) -> Result<(), Malformed> {
+        if self.is_call {
+            return add_call(self.whole, calls);
+        }
         if let Some(listed) = self.calls {
             if listed.is_object() {
                 add_call(listed, calls)?;
@@ -163,55 +260,24 @@ impl<'a> Message<'a> {
         for block in self.content.into_iter().flat_map(Json::elements) {
             add_call(block?, calls)?;
         }
-        if self.whole.get("type")?.and_then(Json::string).is_some_and(|tag| tag.is("function_call")) {
-            add_call(self.whole, calls)?;
-        }
         Ok(())
     }
 }
 
-fn by_role(role: Json<'_>) -> Option<Speaker> {
-    let role = role.string()?;
-    let is_any = |names: &[&str]| names.iter().any(|name| role.is(name));
-    match () {
-        () if is_any(&["assistant", "model", "agent", "chatbot", "CHATBOT"]) => Some(Speaker::Model),
-        () if is_any(&["tool", "function"]) => Some(Speaker::Result),
-        () if is_any(&["system", "developer"]) => Some(Speaker::Instructions),
-        () => None,
-    }
-}
-
-/// Items of the Responses API that are not messages.
-fn by_type(tag: Json<'_>) -> Option<Speaker> {
-    let tag = tag.string()?;
-    match () {
-        () if tag.raw().ends_with(b"_call_output") => Some(Speaker::Result),
-        () if tag.raw().ends_with(b"_call") || tag.is("reasoning") => Some(Speaker::Model),
-        () => None,
-    }
-}
-
-/// Adds a tool call: `{function: {name, arguments}}`, `{name, arguments | input | args}`, or one of these inside
-/// `toolUse` or `functionCall`. What has no name is no call.
-pub fn add_call(call: Json<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
-    let mut inner = call;
-    for name in ["function", "toolUse", "functionCall", "function_call"] {
-        if let Some(value) = call.get(name)?.filter(|value| value.is_object()) {
-            inner = value;
-        }
-    }
-    let mut name = None;
-    let mut arguments = None;
-    for member in inner.members() {
-        let (key, value) = member?;
-        if key.is("name") {
-            name = Some(value);
-        } else if ["arguments", "input", "args", "parameters"].iter().any(|known| key.is(known)) {
-            arguments = Some(value);
-        }
-    }
+/// A tool's result in a user's message (Anthropic, Gemini, Bedrock).
+fn is_result(name: &[u8], value: Json<'_>) -> bool {
     match name {
-        Some(name) => calls.add(name, arguments),
-        None => Ok(()),
+        b"toolResult" | b"functionResponse" | b"function_response" => true,
+        b"type" => value.string().is_some_and(|tag| tag.is("tool_result")),
+        _ => false,
+    }
+}
+
+fn by_role(role: Json<'_>) -> Option<Speaker> {
+    match &*role.string()?.plain() {
+        b"assistant" | b"model" | b"agent" | b"chatbot" | b"CHATBOT" => Some(Speaker::Model),
+        b"tool" | b"function" => Some(Speaker::Result),
+        b"system" | b"developer" => Some(Speaker::Instructions),
+        _ => None,
     }
 }

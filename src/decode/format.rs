@@ -17,14 +17,16 @@ pub struct Fields<'a> {
     pub contents: Option<Json<'a>>,
     /// `prompt`, in completions.
     pub prompt: Option<Json<'a>>,
+    /// `images` beside a prompt, in Ollama's `generate`.
+    pub images: Option<Json<'a>>,
     /// `params` of JSON-RPC.
     pub params: Option<Json<'a>>,
     /// Whether this is JSON-RPC.
     pub json_rpc: bool,
     /// `method` of JSON-RPC.
     method: Option<Json<'a>>,
-    /// Whether there are instructions beside the messages.
-    system: bool,
+    /// Whether it has what only Anthropic's requests have beside `messages`.
+    anthropic: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -33,24 +35,27 @@ impl<'a> Fields<'a> {
         let mut fields = Self::default();
         for member in root.members() {
             let (name, value) = member?;
-            match name.raw() {
+            match &*name.plain() {
                 b"messages" => fields.messages = Some(value),
                 b"input" => fields.input = Some(value),
                 b"contents" => fields.contents = Some(value),
                 b"prompt" => fields.prompt = Some(value),
+                b"images" => fields.images = Some(value),
                 b"params" => fields.params = Some(value),
                 b"method" => fields.method = Some(value),
                 b"jsonrpc" => fields.json_rpc = true,
-                b"system" => fields.system = true,
+                b"system" | b"anthropic_version" => fields.anthropic = true,
                 _ => {}
             }
         }
         Ok(fields)
     }
 
-    /// Whether what is asked comes as a list of messages or items, rather than of prompts.
-    pub fn is_conversation(&self) -> bool {
-        self.messages.or(self.input).or(self.contents).is_some()
+    /// What is asked: messages before a prompt, and what says something before what does not.
+    pub fn asked(&self) -> Option<Asked<'a>> {
+        let lists = [self.messages, self.input, self.contents].into_iter().flatten().map(Asked::Messages);
+        let all = lists.chain(self.prompt.map(Asked::Prompt));
+        all.clone().find(|asked| !asked.is_empty()).or(all.last())
     }
 
     /// Whether the method itself asks for a stream (A2A).
@@ -63,20 +68,64 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// What a request asks, and how it is put.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// As messages or items.
+    Messages(Json<'a>),
+    /// As a prompt, or several.
+    Prompt(Json<'a>),
+}
+
+impl Asked<'_> {
+    fn is_empty(&self) -> bool {
+        let (Self::Messages(value) | Self::Prompt(value)) = self;
+        value.is_null() || (value.is_array() && value.elements().next().is_none())
+    }
+}
+
 /// Decides the format.
 pub fn choose(path: &[u8], fields: &Fields<'_>) -> Format {
     if fields.json_rpc {
         return match () {
             () if fields.is_method("tools/call") => Format::Mcp,
-            () if fields.is_method("message/send") || fields.is_method("message/stream") => Format::A2a,
+            () if A2A_METHODS.iter().any(|name| fields.is_method(name)) => Format::A2a,
             () => Format::Other,
         };
     }
-    let asks = fields.messages.or(fields.input).or(fields.contents).or(fields.prompt).is_some();
     match by_path(path) {
-        Some(format) if asks => format,
+        Some(format) if fields.asked().is_some() => format,
         _ => by_shape(fields),
     }
+}
+
+/// What A2A calls it to ask an agent something, in this version of it and in those before and after.
+const A2A_METHODS: [&str; 6] =
+    ["message/send", "message/stream", "tasks/send", "tasks/sendSubscribe", "SendMessage", "SendStreamingMessage"];
+
+/// Whether the path is one where the same text is only counted, embedded or checked. Clients do that right before they
+/// ask it, and would seem to ask everything twice.
+pub fn is_no_call(path: &[u8]) -> bool {
+    const ENDINGS: [&str; 11] = [
+        "/count_tokens",
+        "/count-tokens",
+        ":countTokens",
+        "/input_tokens",
+        "/tokenize",
+        "/moderations",
+        "/embeddings",
+        "/api/embed",
+        ":embedContent",
+        ":batchEmbedContents",
+        "/rerank",
+    ];
+    let path = plain_path(path);
+    ENDINGS.iter().any(|ending| path.ends_with(ending.as_bytes()))
+}
+
+fn plain_path(path: &[u8]) -> &[u8] {
+    let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+    path.strip_suffix(b"/").unwrap_or(path)
 }
 
 /// What the path says of itself. Bodies that do not fit are judged by their shape.
@@ -94,14 +143,13 @@ pub fn by_path(path: &[u8]) -> Option<Format> {
         ("/api/generate", Format::OllamaGenerate),
         ("/v2/chat", Format::Cohere),
     ];
-    let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
-    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let path = plain_path(path);
     ENDINGS.iter().find(|(ending, _)| path.ends_with(ending.as_bytes())).map(|(_, format)| *format)
 }
 
 fn by_shape(fields: &Fields<'_>) -> Format {
     match fields {
-        Fields { messages: Some(_), system: true, .. } => Format::Anthropic,
+        Fields { messages: Some(_), anthropic: true, .. } => Format::Anthropic,
         Fields { messages: Some(_), .. } => Format::OpenAiChat,
         Fields { contents: Some(_), .. } => Format::Gemini,
         Fields { input: Some(_), .. } => Format::OpenAiResponses,

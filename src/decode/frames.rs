@@ -2,9 +2,10 @@
 //!
 //! Three framings: server-sent events; JSON values one after the other, which covers a plain JSON answer, NDJSON and the
 //! JSON array that Gemini streams; and AWS event streams. All work on bytes: a character split between two chunks is
-//! whole again before anyone looks at it. A frame longer than the cap is skipped, not grown, and counted.
+//! whole again before anyone looks at it. A frame longer than the cap is skipped, not grown, and counted, as is one that
+//! begins like JSON and is not.
 
-use super::json::Json;
+use super::json::{Json, Malformed};
 
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]
@@ -58,12 +59,12 @@ impl Frames {
                 false
             }
             Framing::Values(values) => values.depth > 0,
-            Framing::Aws(aws) => aws.at > 0,
+            Framing::Aws(aws) => aws.at > 0 || aws.lost,
         };
         self.frame.skipped += u32::from(cut_short);
     }
 
-    /// Documents that were too long, or that the end of the body cut short.
+    /// Documents that were too long, that the end of the body cut short, or that are none.
     pub fn skipped(&self) -> u32 {
         self.frame.skipped
     }
@@ -92,10 +93,10 @@ impl Frame {
     }
 
     fn deliver(&mut self, each: &mut impl FnMut(Json<'_>)) {
-        if self.too_long {
-            self.skipped += 1;
-        } else if let Ok(document) = Json::root(&self.bytes) {
-            each(document);
+        match Json::root(&self.bytes) {
+            _ if self.too_long => self.skipped += 1,
+            Ok(document) => each(document),
+            Err(Malformed) => self.skipped += u32::from(matches!(self.bytes.first(), Some(b'{' | b'['))),
         }
         self.bytes.clear();
         self.too_long = false;
@@ -106,6 +107,8 @@ impl Frame {
 #[derive(Clone, Debug)]
 pub struct Events {
     line: Line,
+    /// How many bytes of a byte order mark the body has begun with; all of it, or anything else, settles that.
+    mark: usize,
     /// The last byte was a carriage return: a line feed after it ends no second line.
     after_return: bool,
     has_data: bool,
@@ -126,12 +129,18 @@ enum Line {
 
 impl Default for Events {
     fn default() -> Self {
-        Self { line: Line::Name(0), after_return: false, has_data: false }
+        Self { line: Line::Name(0), mark: 0, after_return: false, has_data: false }
     }
 }
 
 impl Events {
     fn take(&mut self, byte: u8, frame: &mut Frame) -> bool {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        if MARK.get(self.mark) == Some(&byte) {
+            self.mark += 1;
+            return false;
+        }
+        self.mark = MARK.len();
         if byte == b'\n' && std::mem::take(&mut self.after_return) {
             return false;
         }
@@ -196,10 +205,14 @@ impl Values {
 }
 
 /// AWS event streams: length-prefixed messages whose payload is JSON.
+///
+/// Checksums are not verified: the client does that. Lengths that contradict each other mean that the framing is lost,
+/// and nothing after that is read.
 #[derive(Clone, Debug, Default)]
 pub struct Aws {
     prelude: [u8; 12],
     at: usize,
+    lost: bool,
 }
 
 impl Aws {
@@ -209,24 +222,55 @@ impl Aws {
     const TRAILER: usize = 4;
 
     fn take(&mut self, byte: u8, frame: &mut Frame) -> bool {
+        if self.lost {
+            return false;
+        }
         if let Some(slot) = self.prelude.get_mut(self.at) {
             *slot = byte;
         }
         let at = self.at;
         self.at += 1;
-        let [a, b, c, d, e, f, g, h, ..] = self.prelude;
-        let total = u32::from_be_bytes([a, b, c, d]) as usize;
-        let payload = Self::PRELUDE + u32::from_be_bytes([e, f, g, h]) as usize;
-        if at < Self::PRELUDE {
+        if self.at < Self::PRELUDE {
             return false;
         }
+        let [a, b, c, d, e, f, g, h, ..] = self.prelude;
+        let total = u32::from_be_bytes([a, b, c, d]) as usize;
+        let payload = (u32::from_be_bytes([e, f, g, h]) as usize).saturating_add(Self::PRELUDE);
+        self.lost = payload.saturating_add(Self::TRAILER) > total;
         if at >= payload && at + Self::TRAILER < total {
             frame.add(byte);
         }
-        let complete = self.at >= total;
+        let complete = self.at >= total && !self.lost;
         if complete {
             self.at = 0;
         }
         complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_longer_than_the_cap_grows_no_memory() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
+        let mut message = (long.len() as u32 + 16).to_be_bytes().to_vec();
+        message.extend([0; 8]);
+        message.extend(long.bytes());
+        message.extend([0; 4]);
+        for (content_type, body) in [
+            ("text/event-stream", format!("data: {long}\n\n").into_bytes()),
+            ("application/json", long.into_bytes()),
+            ("application/vnd.amazon.eventstream", message),
+        ] {
+            let mut frames = Frames::new(content_type.as_bytes(), 1024);
+            for chunk in body.chunks(1500) {
+                frames.push(chunk, &mut |_| panic!("too long to be delivered"));
+                assert!(frames.frame.bytes.capacity() <= 2048, "{content_type}");
+            }
+            frames.finish(&mut |_| panic!("too long to be delivered"));
+            assert_eq!(frames.skipped(), 1, "{content_type}");
+        }
     }
 }

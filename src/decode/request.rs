@@ -1,10 +1,10 @@
 //! A request's body to a [`Turn`].
 
-use super::conversation;
-use super::format::{Fields, choose};
-use super::json::{Json, Malformed};
+use super::conversation::{self, Messages};
+use super::format::{Asked, Fields, by_path, choose, is_no_call};
+use super::json::{Json, Malformed, without_mark};
 use super::text::{push_content, push_json};
-use super::tools::ToolCalls;
+use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
 use crate::detect::window::ToolTurn;
 use crate::turn::{Format, Turn, Unreadable};
@@ -12,13 +12,16 @@ use crate::wire::Counting;
 
 /// Reads what a request brings. `path` may carry a query.
 pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
-    let body = body.trim_ascii();
+    let body = without_mark(body).trim_ascii();
     if body.is_empty() {
         return Err(Unreadable::Empty);
     }
+    if is_no_call(path) {
+        return Err(Unreadable::NotACall);
+    }
     let turn = match Json::root(body) {
         Ok(root) => json(path, root, counting, text),
-        Err(Malformed) if looks_like_json(body) => Err(Malformed.into()),
+        Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
         Err(Malformed) => {
             text.push(body);
             Ok(Turn { format: Format::Other, ..Turn::default() })
@@ -29,12 +32,15 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     turn.map(|turn| Turn { input, ..turn })
 }
 
-fn looks_like_json(body: &[u8]) -> bool {
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
-    matches!(body.first(), Some(b'{' | b'['))
-}
-
 fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+    // The common case: the path tells the format, and the end of the body tells what is new.
+    if let Some(format) = by_path(path)
+        && let Some(messages) = Messages::at_end_of(root)
+    {
+        let mut turn = Turn { format, ..Turn::default() };
+        conversation(messages, counting, &mut turn, text)?;
+        return Ok(turn);
+    }
     let fields = Fields::read(root)?;
     let format = choose(path, &fields);
     let mut turn = Turn { format, ..Turn::default() };
@@ -43,35 +49,46 @@ fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinte
         Format::A2a => message(fields.params, text)?,
         Format::Other if fields.json_rpc => return Err(Unreadable::NotACall),
         Format::Other => push_json(root, text)?,
-        _ => match fields.messages.or(fields.input).or(fields.contents).or(fields.prompt) {
-            Some(messages) if messages.is_array() && fields.is_conversation() => {
-                let fresh = conversation::read(messages, counting, text)?;
-                turn.tool_names = fresh.calls.names().to_owned();
-                if let Some(signature) =
-                    fresh.calls.signature().filter(|_| fresh.has_results || counting == Counting::Literal)
-                {
-                    turn.tools = ToolTurn::Results(signature);
-                }
+        _ => match fields.asked() {
+            Some(Asked::Messages(messages)) if messages.is_array() || messages.is_object() => {
+                conversation(Messages::of(messages), counting, &mut turn, text)?;
             }
-            Some(prompt) => push_content(prompt, text)?,
+            Some(Asked::Messages(words)) => push_content(words, text)?,
+            Some(Asked::Prompt(prompt)) => {
+                if let Some(images) = fields.images.filter(|images| !images.is_null()) {
+                    text.opaque(images.text());
+                }
+                push_content(prompt, text)?;
+            }
             None => push_json(root, text)?,
         },
     }
     Ok(turn)
 }
 
+fn conversation(
+    messages: Messages<'_>,
+    counting: Counting,
+    turn: &mut Turn,
+    text: &mut Fingerprinter,
+) -> Result<(), Malformed> {
+    let fresh = conversation::read(messages, counting, text)?;
+    turn.tool_names = fresh.calls.names().to_owned();
+    if fresh.has_results || counting == Counting::Literal {
+        turn.tools = fresh.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
+    }
+    Ok(())
+}
+
 /// MCP `tools/call`: the call is the request, and its result will be the answer.
 fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> Result<(), Malformed> {
     let Some(params) = params else { return Ok(()) };
-    let mut calls = ToolCalls::default();
-    for member in params.members() {
-        let (name, value) = member?;
-        if name.is("name") || name.is("arguments") {
-            push_json(value, text)?;
-            text.part();
-        }
+    for value in params.pick(["name", "arguments"])?.into_iter().flatten() {
+        push_json(value, text)?;
+        text.part();
     }
-    conversation::add_call(params, &mut calls)?;
+    let mut calls = ToolCalls::default();
+    add_call(params, &mut calls)?;
     turn.tool_names = calls.names().to_owned();
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
     Ok(())
@@ -79,9 +96,7 @@ fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> 
 
 /// A2A `message/send`: the parts of one message.
 fn message(params: Option<Json<'_>>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    let parts = match params.map(|params| params.get("message")).transpose()?.flatten() {
-        Some(message) => message.get("parts")?,
-        None => None,
-    };
+    let message = params.map_or(Ok(None), |params| params.get("message"))?;
+    let parts = message.map_or(Ok(None), |message| message.get("parts"))?;
     parts.map_or(Ok(()), |parts| push_content(parts, text))
 }

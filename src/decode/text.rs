@@ -2,10 +2,16 @@
 //!
 //! One reader for the union of the formats rather than one each: content is a string, null, or a list of blocks, and the
 //! blocks of different APIs never give one name two meanings. A proxy that translates between APIs mixes them anyway.
+//!
+//! Words become words. Images and files are opaque: one word each, the same only if every byte is. What a member of
+//! unknown name holds is taken for words if it reads like words.
 
 use super::json::{Json, Malformed};
 use super::unescape::unescape;
 use crate::detect::fingerprint::Fingerprinter;
+
+/// Content inside of content: a list, a result in it, its list, a document in that. Deeper, it is taken as it stands.
+const DEPTH_MAX: u32 = 8;
 
 /// Pushes a JSON string's text.
 pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
@@ -15,97 +21,141 @@ pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malf
     }
 }
 
+/// Pushes JSON as it stands, the escapes in its strings resolved.
+pub fn push_json(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    unescape(value.text(), |piece| text.push(piece))
+}
+
 /// Pushes what content says: a string, a list of blocks, one block. Null says nothing; other scalars stand for
 /// themselves.
 pub fn push_content(content: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    push_at(content, text, DEPTH_MAX)
+}
+
+fn push_at(content: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(), Malformed> {
     if content.string().is_some() {
         push_string(content, text)
+    } else if depth == 0 {
+        push_json(content, text)
     } else if content.is_array() {
         for block in content.elements() {
-            push_block(block?, text)?;
+            push_at(block?, text, depth - 1)?;
             text.part();
         }
         Ok(())
     } else if content.is_object() {
-        push_block(content, text)
+        push_block(content, text, depth)
     } else {
-        if content.text() != b"null" {
+        if !content.is_null() {
             text.push(content.text());
         }
         Ok(())
     }
 }
 
-/// Members that name or administer a block and say nothing.
-const ADMINISTRATION: [&str; 12] = [
-    "type",
-    "kind",
-    "id",
-    "index",
-    "cache_control",
-    "cachePoint",
-    "tool_use_id",
-    "toolUseId",
-    "call_id",
-    "tool_call_id",
-    "annotations",
-    "status",
-];
-
-/// Pushes what one block says.
-fn push_block(block: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if !block.is_object() {
-        return push_content_scalar(block, text);
-    }
+/// Pushes what one block says. Words come last, wherever they stand: the order of members says nothing.
+fn push_block(block: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(), Malformed> {
+    let mut words = None;
+    let mut nested = None;
+    let mut structured = None;
+    let mut data = None;
+    let mut is_media = false;
     for member in block.members() {
         let (name, value) = member?;
-        match () {
-            () if name.is("text") || name.is("refusal") => push_string(value, text)?,
+        match &*name.plain() {
+            b"text" | b"refusal" => words = Some(value),
             // A tool's result, in the words of each API; its content is content again.
-            () if name.is("content") || name.is("output") => push_nested(value, text)?,
-            () if name.is("toolResult") || name.is("functionResponse") || name.is("function_response") => {
-                push_nested(value, text)?;
-            }
-            () if name.is("json") || name.is("response") || name.is("data") => push_json(value, text)?,
-            // What the model did before is not new.
-            () if name.is("toolUse") || name.is("functionCall") || name.is("function_call") => {}
-            () if ADMINISTRATION.iter().any(|known| name.is(known)) => {}
-            () => text.opaque(value.text()),
+            b"content" | b"output" | b"toolResult" | b"functionResponse" | b"function_response" | b"resource"
+            | b"document" => nested = Some(value),
+            b"json" | b"response" => structured = Some(value),
+            b"data" => data = Some(value),
+            b"mimeType" | b"mime_type" => is_media = true,
+            name if is_silent(name) => {}
+            name if is_media_name(name) => text.opaque(value.text()),
+            _ => push_unknown(value, text)?,
         }
     }
-    Ok(())
+    match data {
+        Some(data) if is_media => text.opaque(data.text()),
+        Some(data) if data.string().is_some() => push_unknown(data, text)?,
+        Some(data) => push_json(data, text)?,
+        None => {}
+    }
+    structured.map_or(Ok(()), |value| push_json(value, text))?;
+    nested.map_or(Ok(()), |content| push_at(content, text, depth - 1))?;
+    words.map_or(Ok(()), |words| push_string(words, text))
 }
 
-fn push_content_scalar(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if value.string().is_some() {
-        return push_string(value, text);
-    }
-    text.push(value.text());
-    Ok(())
+/// Members that name or administer a block, and what the model thought and did before: nothing new.
+fn is_silent(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"type"
+            | b"kind"
+            | b"id"
+            | b"index"
+            | b"name"
+            | b"status"
+            | b"annotations"
+            | b"logprobs"
+            | b"cache_control"
+            | b"cachePoint"
+            | b"tool_use_id"
+            | b"toolUseId"
+            | b"call_id"
+            | b"tool_call_id"
+            | b"input"
+            | b"toolUse"
+            | b"functionCall"
+            | b"function_call"
+            | b"thinking"
+            | b"signature"
+            | b"thoughtSignature"
+            | b"reasoningContent"
+            | b"encrypted_content"
+    )
 }
 
-/// Content inside a block, one level deep: what is nested deeper is taken as it stands.
-fn push_nested(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if value.string().is_some() {
-        return push_string(value, text);
-    }
-    let blocks =
-        if value.is_object() { value.get("content")?.or(value.get("response")?).unwrap_or(value) } else { value };
-    if !blocks.is_array() {
-        return push_json(blocks, text);
-    }
-    for block in blocks.elements() {
-        let block = block?;
-        match block.get("text")? {
-            Some(words) => push_string(words, text)?,
-            None => push_json(block, text)?,
+/// Members that hold or point to images, sounds and files.
+fn is_media_name(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"image"
+            | b"image_url"
+            | b"source"
+            | b"inlineData"
+            | b"inline_data"
+            | b"fileData"
+            | b"file_data"
+            | b"file"
+            | b"file_id"
+            | b"file_url"
+            | b"input_audio"
+            | b"audio"
+            | b"video"
+            | b"blob"
+            | b"bytes"
+            | b"uri"
+            | b"url"
+    )
+}
+
+/// A string that reads like words is words; else whatever says anything is opaque.
+fn push_unknown(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    match value.string() {
+        Some(string) if !is_encoded(string.raw()) => {
+            push_string(value, text)?;
+            text.part();
         }
-        text.part();
+        None if matches!(value.text(), b"null" | b"false" | b"[]" | b"{}") => {}
+        _ => text.opaque(value.text()),
     }
     Ok(())
 }
 
-/// Pushes JSON as it stands, the escapes in its strings resolved.
-pub fn push_json(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    unescape(value.text(), |piece| text.push(piece))
+/// Whether a string is base64 or a data URL: long, and nothing in its beginning that words have.
+fn is_encoded(raw: &[u8]) -> bool {
+    const BEGINNING: usize = 256;
+    let is_code = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=-_:;,".contains(byte);
+    raw.get(..BEGINNING).is_some_and(|beginning| beginning.iter().all(is_code))
 }

@@ -4,7 +4,7 @@
 //! all they say (reading lines 1-40, then 41-80, is progress). No canonical text is built: members are hashed one by one
 //! and their hashes added up, which no order changes. Identical calls in one answer count once.
 
-use super::json::{Json, Malformed};
+use super::json::{Json, Malformed, RawStr};
 use super::unescape::unescape;
 use crate::detect::fingerprint::hash_bytes;
 use crate::detect::simhash::mix;
@@ -25,10 +25,7 @@ pub struct ToolCalls {
 impl ToolCalls {
     /// Adds a call whose arguments are a JSON value: an object, or a string that holds one.
     pub fn add(&mut self, name: Json<'_>, arguments: Option<Json<'_>>) -> Result<(), Malformed> {
-        let mut plain = Vec::new();
-        if let Some(name) = name.string() {
-            unescape(name.raw(), |piece| plain.extend_from_slice(piece))?;
-        }
+        let name = name.string().map(RawStr::plain).unwrap_or_default();
         let arguments = match arguments {
             None => hash_arguments(b""),
             Some(value) => match value.string() {
@@ -40,7 +37,7 @@ impl ToolCalls {
                 }
             },
         };
-        self.note(&plain, arguments);
+        self.note(&name, arguments);
         Ok(())
     }
 
@@ -50,11 +47,7 @@ impl ToolCalls {
     }
 
     fn note(&mut self, name: &[u8], arguments: u64) {
-        let hash = mix(hash_bytes(name, 0).rotate_left(31) ^ arguments);
-        if self.hashes.contains(&hash) {
-            return;
-        }
-        self.hashes.push(hash);
+        self.hashes.push(mix(hash_bytes(name, 0).rotate_left(31) ^ arguments));
         let name = String::from_utf8_lossy(name);
         let separator = if self.names.is_empty() { "" } else { ", " };
         if !self.names.split(", ").any(|known| known == name)
@@ -67,14 +60,69 @@ impl ToolCalls {
 
     /// Identifies the calls, in whatever order they came; nothing where there are none.
     pub fn signature(&self) -> Option<ToolSignature> {
-        let sum = self.hashes.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash));
-        (!self.hashes.is_empty()).then(|| ToolSignature::new(mix(sum)))
+        // Sorted here rather than searched at each call, which takes a second for a body full of calls.
+        let mut distinct = self.hashes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let sum = distinct.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash));
+        (!distinct.is_empty()).then(|| ToolSignature::new(mix(sum)))
     }
 
     /// The names, for people.
     pub fn names(&self) -> &str {
         &self.names
     }
+}
+
+/// Adds a tool call: `{function: {name, arguments}}`, `{name, arguments | input | args}`, or one of these inside
+/// `custom`, `toolUse` or `functionCall`. What has no name is no call, but for those of the Responses API that are named
+/// by their type.
+pub fn add_call(call: Json<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
+    let mut parts = Parts::read(call)?;
+    if let Some(inner) = parts.inner {
+        parts = Parts::read(inner)?;
+    }
+    match (parts.name, parts.tag) {
+        (Some(name), _) => calls.add(name, parts.arguments),
+        (None, Some(tag)) if is_run_by_client(tag) => calls.add(tag, parts.action),
+        _ => Ok(()),
+    }
+}
+
+/// The members of a call that matter.
+#[derive(Default)]
+struct Parts<'a> {
+    name: Option<Json<'a>>,
+    arguments: Option<Json<'a>>,
+    inner: Option<Json<'a>>,
+    tag: Option<Json<'a>>,
+    action: Option<Json<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(call: Json<'a>) -> Result<Self, Malformed> {
+        let mut parts = Self::default();
+        for member in call.members() {
+            let (name, value) = member?;
+            match &*name.plain() {
+                b"name" => parts.name = Some(value),
+                b"arguments" | b"input" | b"args" | b"parameters" => parts.arguments = Some(value),
+                b"function" | b"custom" | b"toolUse" | b"functionCall" | b"function_call" if value.is_object() => {
+                    parts.inner = Some(value);
+                }
+                b"type" => parts.tag = Some(value),
+                b"action" | b"operation" => parts.action = Some(value),
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// Calls whose results the client sends back. Searches and the like run at the provider, and are part of its answer.
+fn is_run_by_client(tag: Json<'_>) -> bool {
+    const TYPES: [&str; 4] = ["computer_call", "local_shell_call", "shell_call", "apply_patch_call"];
+    tag.string().is_some_and(|tag| TYPES.iter().any(|known| tag.is(known)))
 }
 
 /// Hashes arguments that came as text: as JSON where they are, else as they stand.

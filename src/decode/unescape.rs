@@ -3,11 +3,13 @@
 //! Pieces without escapes are passed on as they stand in the body; only escapes themselves are built. A lone surrogate
 //! becomes U+FFFD. An escape that JSON does not know is an error: the text is not what its sender meant.
 
+use memchr::memchr;
+
 use super::json::Malformed;
 
 /// Passes the text of a JSON string on in pieces.
 pub fn unescape(mut raw: &[u8], mut piece: impl FnMut(&[u8])) -> Result<(), Malformed> {
-    while let Some(at) = raw.iter().position(|&byte| byte == b'\\') {
+    while let Some(at) = memchr(b'\\', raw) {
         let (plain, escaped) = raw.split_at(at);
         if !plain.is_empty() {
             piece(plain);

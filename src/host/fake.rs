@@ -1,1 +1,161 @@
-//! later
+//! A scripted host: shared data in a map, a clock that the test sets, and everything that was asked of it, written down.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+
+use super::{CallId, Host, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
+use crate::metrics::Metric;
+use crate::reply::Reply;
+
+/// The host of one worker and of the stream that it serves just now.
+#[derive(Default)]
+pub struct Fake {
+    /// The time, in milliseconds.
+    pub now_ms: Cell<u64>,
+    /// Shared data: value and version.
+    pub shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    /// Calls to the sidecar, in order.
+    pub calls: RefCell<Vec<Outgoing>>,
+    /// Whether calls cannot even be sent.
+    pub unreachable: Cell<bool>,
+    /// Runs once, right before the next write: another worker that is faster.
+    pub before_set: RefCell<Option<Box<dyn FnOnce(&Fake)>>>,
+    /// What was counted and recorded.
+    pub metrics: RefCell<HashMap<Metric, u64>>,
+    /// Log lines.
+    pub lines: RefCell<Vec<String>>,
+    /// The request's headers.
+    pub request: RefCell<Vec<(String, Vec<u8>)>>,
+    /// The request's body.
+    pub body: RefCell<Vec<u8>>,
+    /// The response's headers.
+    pub response: RefCell<Vec<(String, Vec<u8>)>>,
+    /// The bytes of the response that pass just now.
+    pub chunk: RefCell<Vec<u8>>,
+    /// Properties, by their path joined with dots.
+    pub properties: RefCell<HashMap<String, Vec<u8>>>,
+    /// What was replied.
+    pub replies: RefCell<Vec<Reply>>,
+    random: Cell<u64>,
+}
+
+impl Fake {
+    /// A host at a time well after 1970.
+    pub fn new() -> Self {
+        let host = Self::default();
+        host.now_ms.set(1_700_000_000_000);
+        host
+    }
+
+    /// How often something was counted, or the last value recorded.
+    pub fn metric(&self, metric: Metric) -> u64 {
+        self.metrics.borrow().get(&metric).copied().unwrap_or(0)
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, ms: u64) {
+        self.now_ms.set(self.now_ms.get() + ms);
+    }
+}
+
+fn find(headers: &RefCell<Vec<(String, Vec<u8>)>>, name: &str) -> Option<Vec<u8>> {
+    headers.borrow().iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+}
+
+impl Host for Fake {
+    fn now_ns(&self) -> u64 {
+        self.now_ms.get() * 1_000_000
+    }
+
+    fn random(&self) -> u64 {
+        self.random.set(self.random.get() + 1);
+        crate::detect::simhash::mix(self.random.get())
+    }
+
+    fn get(&self, key: &str) -> Stored {
+        match self.shared.borrow().get(key) {
+            Some((bytes, version)) => Stored { bytes: bytes.clone(), version: Version::At(*version) },
+            None => Stored::default(),
+        }
+    }
+
+    fn set(&self, key: &str, bytes: &[u8], version: Version) -> Result<(), Mismatch> {
+        let other = self.before_set.borrow_mut().take();
+        if let Some(other) = other {
+            other(self);
+        }
+        if self.get(key).version != version {
+            return Err(Mismatch);
+        }
+        let next = match version {
+            Version::Absent => 1,
+            Version::At(version) => version + 1,
+        };
+        self.shared.borrow_mut().insert(key.to_owned(), (bytes.to_vec(), next));
+        Ok(())
+    }
+
+    fn dispatch(&self, call: &Outgoing) -> Option<CallId> {
+        if self.unreachable.get() {
+            return None;
+        }
+        self.calls.borrow_mut().push(call.clone());
+        Some(CallId(self.calls.borrow().len() as u32))
+    }
+
+    fn count(&self, metric: Metric, by: u64) {
+        *self.metrics.borrow_mut().entry(metric).or_default() += by;
+    }
+
+    fn record(&self, metric: Metric, value: u64) {
+        self.metrics.borrow_mut().insert(metric, value);
+    }
+
+    fn log(&self, _: Level, line: &str) {
+        self.lines.borrow_mut().push(line.to_owned());
+    }
+}
+
+impl StreamHost for Fake {
+    fn request_header(&self, name: &str) -> Option<Vec<u8>> {
+        find(&self.request, name)
+    }
+
+    fn request_headers(&self) -> Vec<(String, Vec<u8>)> {
+        self.request.borrow().clone()
+    }
+
+    fn set_request_header(&self, name: &str, value: Option<&[u8]>) {
+        let mut headers = self.request.borrow_mut();
+        headers.retain(|(known, _)| known != name);
+        headers.extend(value.map(|value| (name.to_owned(), value.to_vec())));
+    }
+
+    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
+        find(&self.response, name)
+    }
+
+    fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
+        self.properties.borrow().get(&path.join(".")).cloned()
+    }
+
+    fn note(&self, name: &str, value: &str) {
+        self.properties.borrow_mut().insert(name.to_owned(), value.as_bytes().to_vec());
+    }
+
+    fn noted(&self, name: &str) -> Option<Vec<u8>> {
+        self.property(&[name])
+    }
+
+    fn request_body(&self, max: usize) -> Vec<u8> {
+        self.body.borrow().iter().take(max).copied().collect()
+    }
+
+    fn response_body(&self, size: usize) -> Vec<u8> {
+        self.chunk.borrow().iter().take(size).copied().collect()
+    }
+
+    fn reply(&self, reply: &Reply) {
+        self.replies.borrow_mut().push(reply.clone());
+    }
+}

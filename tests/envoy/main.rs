@@ -5,6 +5,7 @@
 mod actions;
 mod answers;
 mod discovery;
+mod examples;
 mod holding;
 mod hostile_input;
 mod identity;

@@ -58,11 +58,17 @@ impl Envoy {
 
     /// Whether Envoy accepts a configuration; if not, what it says about it.
     pub fn validate(yaml: &str) -> Result<(), String> {
+        Envoy::validate_with(yaml, &[])
+    }
+
+    /// The same, with variables in Envoy's environment.
+    pub fn validate_with(yaml: &str, environment: &[(&str, &str)]) -> Result<(), String> {
         let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
         let config = write_config(folder.path(), yaml);
         let mut command = Command::new(envoy_binary());
         command.current_dir(folder.path()).args(["--mode", "validate", "--log-level", "warning", "--config-path"]);
-        let output = command.arg(config).output().unwrap_or_else(|error| panic!("cannot run Envoy: {error}"));
+        command.arg(config).envs(environment.iter().copied());
+        let output = command.output().unwrap_or_else(|error| panic!("cannot run Envoy: {error}"));
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
     }
 

@@ -1,30 +1,33 @@
 //! Anthropic Messages.
 
-use super::{Sheet, get2};
+use super::Sheet;
+use super::calls::Piece;
 use crate::decode::json::{Json, Malformed};
 
 /// Reads a message, or an event of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    match document.get("type")?.and_then(Json::string) {
-        Some(event) if event.is("content_block_start") => start(document, sheet),
-        Some(event) if event.is("content_block_delta") => delta(document, sheet),
-        Some(event) if event.raw().starts_with(b"content_block_") || event.raw().starts_with(b"message_") => Ok(()),
-        _ => document.get("content")?.map_or(Ok(()), |content| sheet.say_content(content)),
+    let [event, index, block, delta, content] =
+        document.pick(["type", "index", "content_block", "delta", "content"])?;
+    match event.and_then(Json::string).map(|event| event.plain()).as_deref() {
+        Some(b"content_block_start") => block.map_or(Ok(()), |block| start(index, block, sheet)),
+        Some(b"content_block_delta") => delta.map_or(Ok(()), |delta| more(index, delta, sheet)),
+        Some(b"error") => {
+            sheet.failed = true;
+            Ok(())
+        }
+        Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => Ok(()),
+        _ => content.map_or(Ok(()), |content| sheet.say_content(content)),
     }
 }
 
-fn start(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    sheet.say(get2(document, "content_block", "text")?)?;
-    match get2(document, "content_block", "name")? {
-        Some(name) => sheet.calls.add_part(document.get("index")?, Some(name), None),
-        None => Ok(()),
-    }
+fn start(index: Option<Json<'_>>, block: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+    let [text, name] = block.pick(["text", "name"])?;
+    sheet.say(text)?;
+    if name.is_some() { sheet.calls.add(Piece { index, name, ..Piece::default() }) } else { Ok(()) }
 }
 
-fn delta(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    sheet.say(get2(document, "delta", "text")?)?;
-    match get2(document, "delta", "partial_json")? {
-        Some(part) => sheet.calls.add_part(document.get("index")?, None, Some(part)),
-        None => Ok(()),
-    }
+fn more(index: Option<Json<'_>>, delta: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+    let [text, arguments] = delta.pick(["text", "partial_json"])?;
+    sheet.say(text)?;
+    if arguments.is_some() { sheet.calls.add(Piece { index, arguments, ..Piece::default() }) } else { Ok(()) }
 }

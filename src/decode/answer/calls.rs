@@ -1,59 +1,85 @@
 //! Tool calls that arrive in parts: the name first, then the arguments a few characters at a time.
 
-use crate::decode::conversation::add_call;
 use crate::decode::json::{Json, Malformed};
-use crate::decode::tools::ToolCalls;
+use crate::decode::tools::{ToolCalls, add_call};
 use crate::decode::unescape::unescape;
+use crate::detect::fingerprint::hash_bytes;
 use crate::detect::window::ToolSignature;
 
 /// Calls gathered at once.
-const CALLS_MAX: usize = 64;
-/// Bytes of arguments gathered for one call; what is longer is told apart by its beginning.
-const ARGUMENTS_MAX: usize = 64 * 1024;
+const CALLS_MAX: usize = 256;
 
 /// The calls of one answer.
-#[derive(Clone, Debug, Default)]
+///
+/// Names and arguments are gathered up to as many bytes as one document may have, since in one piece they are one. More
+/// than that, or too many calls, is an error: by their beginning alone, two different calls would be the same.
+#[derive(Clone, Debug)]
 pub struct CallsInParts {
     whole: ToolCalls,
     parts: Vec<Part>,
+    room: usize,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Part {
-    key: Vec<u8>,
+    /// Hashes of what the API tells calls apart by.
+    key: u64,
+    id: Option<u64>,
     name: Vec<u8>,
     arguments: Vec<u8>,
 }
 
+/// A part of a call, each member where the API gives it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Piece<'a> {
+    /// The call's number in the answer.
+    pub index: Option<Json<'a>>,
+    /// The call's own id. Where numbers are missing, another id is another call.
+    pub id: Option<Json<'a>>,
+    /// The name, or more of it.
+    pub name: Option<Json<'a>>,
+    /// More of the arguments.
+    pub arguments: Option<Json<'a>>,
+}
+
 impl CallsInParts {
+    /// None yet; at most `max_bytes` of them.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { whole: ToolCalls::default(), parts: Vec::new(), room: max_bytes }
+    }
+
     /// Adds a call that came in one piece.
     pub fn add_whole(&mut self, call: Json<'_>) -> Result<(), Malformed> {
         add_call(call, &mut self.whole)
     }
 
-    /// Adds to the name and the arguments of the call with this key, each where given.
-    pub fn add_part(
-        &mut self,
-        key: Option<Json<'_>>,
-        name: Option<Json<'_>>,
-        arguments: Option<Json<'_>>,
-    ) -> Result<(), Malformed> {
-        let key = key.map_or(&b""[..], Json::text);
-        let Some(part) = self.part(key) else { return Ok(()) };
-        append(&mut part.name, name)?;
-        append(&mut part.arguments, arguments)
+    /// Adds to the call that the piece belongs to.
+    pub fn add(&mut self, piece: Piece<'_>) -> Result<(), Malformed> {
+        let mut room = self.room;
+        let part = self.part(piece.index, piece.id)?;
+        append(&mut part.name, piece.name, &mut room)?;
+        append(&mut part.arguments, piece.arguments, &mut room)?;
+        self.room = room;
+        Ok(())
     }
 
-    fn part(&mut self, key: &[u8]) -> Option<&mut Part> {
-        let index = match self.parts.iter().position(|part| part.key == key) {
-            Some(index) => index,
+    fn part(&mut self, index: Option<Json<'_>>, id: Option<Json<'_>>) -> Result<&mut Part, Malformed> {
+        let key = hash_bytes(index.map_or(&b""[..], Json::text), 0);
+        let id = id.and_then(Json::string).map(|id| id.raw()).filter(|id| !id.is_empty()).map(|id| hash_bytes(id, 0));
+        let is_same = |part: &Part| part.key == key && (id.is_none() || part.id.is_none() || part.id == id);
+        // The latest call of that number is the one that goes on.
+        let known = self.parts.iter().rposition(|part| part.key == key);
+        let index = match known.filter(|&at| self.parts.get(at).is_some_and(is_same)) {
+            Some(at) => at,
             None if self.parts.len() < CALLS_MAX => {
-                self.parts.push(Part { key: key.to_vec(), ..Part::default() });
+                self.parts.push(Part { key, id, name: Vec::new(), arguments: Vec::new() });
                 self.parts.len() - 1
             }
-            None => return None,
+            None => return Err(Malformed),
         };
-        self.parts.get_mut(index)
+        let part = self.parts.get_mut(index).ok_or(Malformed)?;
+        part.id = part.id.or(id);
+        Ok(part)
     }
 
     fn calls(&self) -> ToolCalls {
@@ -76,20 +102,15 @@ impl CallsInParts {
 }
 
 /// Appends a string's text, or other JSON as it stands.
-fn append(to: &mut Vec<u8>, value: Option<Json<'_>>) -> Result<(), Malformed> {
-    let mut add = |piece: &[u8]| {
-        let room = ARGUMENTS_MAX - to.len();
-        to.extend(piece.iter().take(room));
-    };
-    match value {
-        None => Ok(()),
-        Some(value) => match value.string() {
-            Some(string) => unescape(string.raw(), add),
-            None if value.text() == b"null" => Ok(()),
-            None => {
-                add(value.text());
-                Ok(())
-            }
-        },
+fn append(to: &mut Vec<u8>, value: Option<Json<'_>>, room: &mut usize) -> Result<(), Malformed> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(()) };
+    let before = to.len();
+    *room = room.checked_sub(value.text().len()).ok_or(Malformed)?;
+    match value.string() {
+        Some(string) => unescape(string.raw(), |piece| to.extend_from_slice(piece))?,
+        None => to.extend_from_slice(value.text()),
     }
+    // What was taken is what was kept: quotes and escapes take no room.
+    *room += value.text().len() - (to.len() - before);
+    Ok(())
 }

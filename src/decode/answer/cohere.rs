@@ -1,28 +1,33 @@
-//! Cohere v2 chat.
+//! Cohere v2 chat. The plan that precedes tool calls is a thought, not an answer.
 
-use super::{Sheet, get2};
+use super::Sheet;
+use super::calls::Piece;
 use crate::decode::json::{Json, Malformed};
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    match get2(document, "delta", "message")? {
-        Some(message) => read_delta(document, message, sheet),
-        None => document.get("message")?.map_or(Ok(()), |message| read_message(message, sheet)),
-    }
+    let [index, delta, message] = document.pick(["index", "delta", "message"])?;
+    let Some(delta) = delta else { return message.map_or(Ok(()), |message| read_message(message, sheet)) };
+    let [message, error] = delta.pick(["message", "error"])?;
+    sheet.fail_on(error);
+    message.map_or(Ok(()), |message| read_delta(index, message, sheet))
 }
 
 fn read_message(message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    for call in message.get("tool_calls")?.into_iter().flat_map(Json::elements) {
+    let [content, calls] = message.pick(["content", "tool_calls"])?;
+    for call in calls.into_iter().flat_map(Json::elements) {
         sheet.calls.add_whole(call?)?;
     }
-    message.get("content")?.map_or(Ok(()), |content| sheet.say_content(content))
+    sheet.say_any(content)
 }
 
-fn read_delta(document: Json<'_>, message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    sheet.say(get2(message, "content", "text")?)?;
-    match get2(message, "tool_calls", "function")? {
+fn read_delta(index: Option<Json<'_>>, message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+    let [content, call] = message.pick(["content", "tool_calls"])?;
+    sheet.say(content.map_or(Ok(None), |content| content.get("text"))?)?;
+    match call.map_or(Ok(None), |call| call.get("function"))? {
         Some(function) => {
-            sheet.calls.add_part(document.get("index")?, function.get("name")?, function.get("arguments")?)
+            let [name, arguments] = function.pick(["name", "arguments"])?;
+            sheet.calls.add(Piece { index, name, arguments, ..Piece::default() })
         }
         None => Ok(()),
     }

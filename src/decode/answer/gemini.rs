@@ -3,10 +3,11 @@
 use super::{Sheet, get2};
 use crate::decode::json::{Json, Malformed};
 
-/// Reads an answer, or a part of one.
+/// Reads an answer, or a part of one. Of several candidates the first is read.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    let Some(candidates) = document.get("candidates")? else { return Ok(()) };
-    match candidates.elements().next().transpose()? {
+    let [candidates, error] = document.pick(["candidates", "error"])?;
+    sheet.fail_on(error);
+    match candidates.and_then(|candidates| candidates.elements().next()).transpose()? {
         Some(candidate) => match get2(candidate, "content", "parts")? {
             Some(parts) => sheet.say_content(parts),
             None => Ok(()),

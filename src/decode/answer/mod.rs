@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use super::frames::Frames;
 use super::json::{Json, Malformed};
-use super::text::{push_content, push_json, push_string};
+use super::text::{push_json, push_string};
 use crate::detect::fingerprint::Fingerprinter;
 use crate::detect::patterns::Pattern;
 use crate::detect::window::Answer;
@@ -37,7 +37,7 @@ pub struct Head<'a> {
 /// Reads one response.
 pub struct AnswerReader {
     source: Source,
-    failed: bool,
+    max_event_bytes: usize,
     sheet: Sheet,
 }
 
@@ -47,6 +47,8 @@ enum Source {
     Documents(Format, Frames),
     /// The body is the answer.
     Plain,
+    /// In documents of this format, or the body itself: its first byte will tell.
+    Either(Format),
     /// Nowhere: the call failed.
     None,
 }
@@ -56,6 +58,8 @@ struct Sheet {
     text: Fingerprinter,
     calls: CallsInParts,
     malformed: bool,
+    /// The upstream says that it failed, by its status or in the middle of its answer.
+    failed: bool,
 }
 
 impl AnswerReader {
@@ -66,21 +70,30 @@ impl AnswerReader {
         let is_text = content_type.starts_with(b"text/") && !content_type.starts_with(b"text/event-stream");
         let source = match () {
             () if failed => Source::None,
-            () if is_text => Source::Plain,
-            () => Source::Documents(format, Frames::new(head.content_type, max_event_bytes)),
+            () if is_text && format == Format::Other => Source::Plain,
+            () if is_text => Source::Either(format),
+            () => Source::Documents(format, Frames::new(&content_type, max_event_bytes)),
         };
-        let sheet =
-            Sheet { text: Fingerprinter::with_patterns(patterns), calls: CallsInParts::default(), malformed: false };
-        Self { source, failed, sheet }
+        let text = Fingerprinter::with_patterns(patterns);
+        let sheet = Sheet { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
+        Self { source, max_event_bytes, sheet }
     }
 
     /// Takes the next bytes of the body.
-    pub fn push(&mut self, chunk: &[u8]) {
+    pub fn push(&mut self, mut chunk: &[u8]) {
+        if let Source::Either(format) = self.source {
+            chunk = chunk.trim_ascii_start();
+            self.source = match chunk.first() {
+                None => return,
+                Some(b'{' | b'[') => Source::Documents(format, Frames::new(b"", self.max_event_bytes)),
+                Some(_) => Source::Plain,
+            };
+        }
         let sheet = &mut self.sheet;
         match &mut self.source {
             Source::Documents(format, frames) => frames.push(chunk, &mut |document| sheet.read(*format, document)),
             Source::Plain => sheet.text.push(chunk),
-            Source::None => {}
+            Source::Either(_) | Source::None => {}
         }
     }
 
@@ -95,7 +108,7 @@ impl AnswerReader {
         let spoken = !sheet.text.is_empty();
         let text = sheet.text.finish();
         match sheet.calls.signature() {
-            _ if self.failed => Answer::Failed,
+            _ if sheet.failed => Answer::Failed,
             _ if sheet.malformed => Answer::Unknown,
             Some(signature) => Answer::Tools { text: spoken.then_some(text), signature },
             None if spoken => Answer::Text(text),
@@ -125,26 +138,37 @@ impl Sheet {
         self.malformed |= result.is_err();
     }
 
+    /// An error in the middle of an answer.
+    fn fail_on(&mut self, error: Option<Json<'_>>) {
+        self.failed |= error.is_some_and(|error| !error.is_null());
+    }
+
     /// Words, where the value is a string.
     fn say(&mut self, words: Option<Json<'_>>) -> Result<(), Malformed> {
         words.map_or(Ok(()), |words| push_string(words, &mut self.text))
     }
 
-    /// A list of blocks, or a string, as an answer in one piece has it.
+    /// Words, where they are a string or a list of blocks.
+    fn say_any(&mut self, content: Option<Json<'_>>) -> Result<(), Malformed> {
+        let Some(content) = content else { return Ok(()) };
+        if content.is_array() { self.say_blocks(content) } else { self.say(Some(content)) }
+    }
+
+    /// What an answer in one piece has: a string, or a list of blocks, calls among them.
     fn say_content(&mut self, content: Json<'_>) -> Result<(), Malformed> {
         for block in content.elements() {
             self.calls.add_whole(block?)?;
         }
-        if content.is_array() { self.say_blocks(content) } else { push_content(content, &mut self.text) }
+        self.say_any(Some(content))
     }
 
     /// The words of blocks; a model's thoughts are not its answer.
     fn say_blocks(&mut self, blocks: Json<'_>) -> Result<(), Malformed> {
         for block in blocks.elements() {
-            let block = block?;
-            if block.get("thought")?.is_none_or(|thought| !thought.is_true()) {
-                self.say(block.get("text")?)?;
-                self.say(block.get("refusal")?)?;
+            let [text, refusal, thought] = block?.pick(["text", "refusal", "thought"])?;
+            if thought.is_none_or(|thought| !thought.is_true()) {
+                self.say(text)?;
+                self.say(refusal)?;
             }
         }
         Ok(())

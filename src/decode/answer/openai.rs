@@ -2,50 +2,48 @@
 //!
 //! Of several choices the first is read: they answer the same question.
 
-use super::{Sheet, get2};
+use super::Sheet;
+use super::calls::Piece;
 use crate::decode::json::{Json, Malformed};
-use crate::decode::text::push_content;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    let Some(choices) = document.get("choices")? else { return Ok(()) };
-    for choice in choices.elements() {
-        let choice = choice?;
-        if choice.get("index")?.is_none_or(|index| index.text() == b"0") {
-            return read_choice(choice, sheet);
+    let [choices, error] = document.pick(["choices", "error"])?;
+    sheet.fail_on(error);
+    for choice in choices.into_iter().flat_map(Json::elements) {
+        let [index, text, message, delta] = choice?.pick(["index", "text", "message", "delta"])?;
+        if index.is_none_or(|index| index.text() == b"0") {
+            sheet.say(text)?;
+            message.map_or(Ok(()), |message| read_message(message, sheet))?;
+            return delta.map_or(Ok(()), |delta| read_delta(delta, sheet));
         }
     }
     Ok(())
 }
 
-fn read_choice(choice: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    sheet.say(choice.get("text")?)?;
-    if let Some(message) = choice.get("message")? {
-        read_words(message, sheet)?;
-        for call in message.get("tool_calls")?.into_iter().flat_map(Json::elements) {
-            sheet.calls.add_whole(call?)?;
-        }
-        if let Some(call) = message.get("function_call")? {
-            sheet.calls.add_whole(call)?;
-        }
+fn read_message(message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+    let [content, refusal, calls, call] = message.pick(["content", "refusal", "tool_calls", "function_call"])?;
+    sheet.say_any(content)?;
+    sheet.say(refusal)?;
+    for call in calls.into_iter().flat_map(Json::elements) {
+        sheet.calls.add_whole(call?)?;
     }
-    if let Some(delta) = choice.get("delta")? {
-        read_words(delta, sheet)?;
-        for call in delta.get("tool_calls")?.into_iter().flat_map(Json::elements) {
-            let call = call?;
-            let (name, arguments) = (get2(call, "function", "name")?, get2(call, "function", "arguments")?);
-            sheet.calls.add_part(call.get("index")?, name, arguments)?;
-        }
-        if let Some(call) = delta.get("function_call")?.filter(|call| call.is_object()) {
-            sheet.calls.add_part(None, call.get("name")?, call.get("arguments")?)?;
-        }
-    }
-    Ok(())
+    call.map_or(Ok(()), |call| sheet.calls.add_whole(call))
 }
 
-fn read_words(message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
-    if let Some(content) = message.get("content")? {
-        push_content(content, &mut sheet.text)?;
+fn read_delta(delta: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+    let [content, refusal, calls, call] = delta.pick(["content", "refusal", "tool_calls", "function_call"])?;
+    sheet.say_any(content)?;
+    sheet.say(refusal)?;
+    for call in calls.into_iter().flat_map(Json::elements) {
+        let [index, id, function, custom] = call?.pick(["index", "id", "function", "custom"])?;
+        let inner = function.or(custom).map(|inner| inner.pick(["name", "arguments", "input"])).transpose()?;
+        let [name, arguments, input] = inner.unwrap_or_default();
+        sheet.calls.add(Piece { index, id, name, arguments: arguments.or(input) })?;
     }
-    sheet.say(message.get("refusal")?)
+    if let Some(call) = call.filter(|call| call.is_object()) {
+        let [name, arguments] = call.pick(["name", "arguments"])?;
+        sheet.calls.add(Piece { name, arguments, ..Piece::default() })?;
+    }
+    Ok(())
 }

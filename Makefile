@@ -1,0 +1,63 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+WASM_TARGET := wasm32-wasip1
+MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
+# Debug information down to lines is enough for a backtrace and halves the build.
+export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
+
+.PHONY: help demo test check test-native test-wasm module sidecar envoy fuzz fmt clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+
+demo: module sidecar envoy ## real Envoy, sidecar, mock LLM, a healthy and a looping agent (ONCE=1 ends by itself)
+	cargo build -p lab --bin demo
+	cargo run -q -p lab --bin demo -- $(if $(ONCE),--once) \
+	  $(if $(ENVOY_PORT),--envoy-port $(ENVOY_PORT)) $(if $(SIDECAR_PORT),--sidecar-port $(SIDECAR_PORT))
+
+test: check test-native test-wasm ## every test, the ones against a real Envoy included
+	@echo "all tests passed"
+
+check: toolchain ## formatting and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+test-native: module sidecar envoy ## the tests of the workspace
+	cargo test --workspace --no-fail-fast
+
+test-wasm: toolchain ## the pure tests, as the module's own target
+	@if command -v node >/dev/null; then \
+	  cargo test --target $(WASM_TARGET) -p agent-kill-switch --lib --test scenarios --test specification --test normalise; \
+	else \
+	  echo "SKIPPED: node is not installed, so the pure tests did not run as WebAssembly" >&2; \
+	fi
+
+module: toolchain ## the filter, as a WebAssembly module
+	cargo rustc --lib --crate-type cdylib --profile wasm --target $(WASM_TARGET)
+	@echo "$(MODULE): $$(stat -c %s $(MODULE)) bytes"
+
+sidecar: toolchain ## the sidecar, for tests and the demo
+	cargo build -p kill-switch
+
+envoy: ## a real Envoy: ENVOY_BIN, the one on PATH, or a pinned one
+	@tools/get-envoy >/dev/null
+
+fuzz: toolchain ## a short run of every fuzz target
+	cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(or $(SECONDS_EACH),5)
+
+fmt: ## format everything
+	cargo fmt --all
+
+clean: ## remove what was built
+	cargo clean
+
+.PHONY: toolchain
+toolchain:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.90 or later with rustup" >&2; exit 1; }
+	@rustup target list --installed 2>/dev/null | grep -qx $(WASM_TARGET) || rustup target add $(WASM_TARGET)
+	@command -v cc >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc; }

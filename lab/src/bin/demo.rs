@@ -1,0 +1,179 @@
+//! The demo: a healthy and a looping agent behind a real Envoy, and what becomes of them.
+//!
+//! Everything it tells is observed, nothing is assumed: scores come from the sidecar, refusals from the client, the kill
+//! from the event log. With `--once` it ends by itself, with success only if all of the story was seen.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use lab::agent::{Agent, Call, Kind};
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::wait_until_some;
+use lab::{EnvoyConfig, Format};
+use serde_json::{Value, json};
+
+const HEALTHY: &str = "researcher";
+const LOOPING: &str = "support-bot";
+const CALLS: usize = 8;
+
+/// Runs the demo on loopback.
+#[derive(Parser)]
+struct Options {
+    /// End after the story, with success only if all of it was observed
+    #[arg(long)]
+    once: bool,
+    /// Port of Envoy; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    envoy_port: u16,
+    /// Port of the sidecar; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    sidecar_port: u16,
+    /// Milliseconds between calls
+    #[arg(long, default_value_t = 150)]
+    pause_ms: u64,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let story = tokio::select! {
+        story = tell(&options) => story,
+        _ = tokio::signal::ctrl_c() => return ExitCode::FAILURE,
+    };
+    match story {
+        Ok(mesh) => {
+            if !options.once {
+                invite(&mesh);
+                let _ = tokio::signal::ctrl_c().await;
+                println!("\nstopped.");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(missing) => {
+            eprintln!("\nthe demo did not see what it should have: {missing}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn tell(options: &Options) -> Result<Mesh, String> {
+    chapter("Starting a mock LLM, the sidecar, and Envoy with the filter in two workers");
+    let mesh = start(options).await;
+    println!("  Envoy    {}\n  sidecar  {}\n  mock LLM {}", mesh.envoy.url(), mesh.sidecar.url(), mesh.llm.url());
+    for agent in [HEALTHY, LOOPING] {
+        mesh.enable(agent, json!({})).await;
+    }
+    let pause = Duration::from_millis(options.pause_ms);
+
+    chapter(&format!("{HEALTHY}: one task, a new tool call each time. Nothing adds up"));
+    let healthy = run(&mesh, HEALTHY, Kind::Healthy, pause).await;
+    check(healthy.iter().all(Call::answered), "every call of the healthy agent answered")?;
+
+    chapter(&format!("{LOOPING}: the same question, only the order number changes, and the same answer"));
+    let looping = run(&mesh, LOOPING, Kind::Looping, pause).await;
+    let refused = looping.iter().position(|call| !call.answered()).map(|index| index + 1);
+    check(refused == Some(6), "the looping agent stopped at its sixth call")?;
+    let reached = mesh.llm.received_from(LOOPING).len();
+    check(reached == 5, "the model called five times, never for the sixth")?;
+
+    chapter("The refused call, as the agent saw it");
+    show_refusal(&looping)?;
+
+    chapter("What the sidecar recorded");
+    let event = mesh.event(LOOPING, "kill_switch").await;
+    println!("  {}: {}", text(&event["event_type"]), text(&event["reason"]));
+    let agent = mesh.agent(LOOPING).await;
+    println!("  {LOOPING}: active {}, deactivated_by {}", agent["active"], agent["deactivated_by"]);
+    check(agent["active"] == false && agent["deactivated_by"] == "kill_switch", "the agent deactivated")?;
+
+    chapter("A person looks at it and activates the agent again");
+    mesh.activate(LOOPING).await;
+    mesh.settled().await;
+    let call = Agent::new(Kind::Chatty, mesh.caller(LOOPING), Format::OpenAiChat, false).call().await;
+    println!("{call}");
+    check(call.answered(), "the activated agent answered again")?;
+    let healthy = Agent::new(Kind::Healthy, mesh.caller(HEALTHY), Format::OpenAiChat, false).call().await;
+    check(healthy.answered(), "the healthy agent untouched")?;
+    println!("\n  One loop, stopped at its sixth call; {reached} calls paid for; nobody else noticed.");
+    Ok(mesh)
+}
+
+async fn start(options: &Options) -> Mesh {
+    let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let listen = local(options.envoy_port);
+    Mesh::with(MeshOptions {
+        envoy: Box::new(move |config| EnvoyConfig { listen, ..config }),
+        sidecar_listen: Some(options.sidecar_port).filter(|port| *port != 0).map(local),
+        ..MeshOptions::default()
+    })
+    .await
+}
+
+/// Lets an agent call, and tells of each call with the score it got.
+async fn run(mesh: &Mesh, agent: &str, kind: Kind, pause: Duration) -> Vec<Call> {
+    let mut living = Agent::new(kind, mesh.caller(agent), Format::OpenAiChat, false);
+    let mut calls: Vec<Call> = Vec::new();
+    for number in 1..=CALLS {
+        let call = living.call().await;
+        let was_refused = calls.last().is_some_and(|call| !call.answered());
+        // Once an agent is inactive its calls are not scored any more.
+        let score = if was_refused { None } else { Some(score(mesh, agent, number).await) };
+        let line = call.to_string();
+        let (first, rest) = line.split_once('\n').map_or((line.as_str(), ""), |(first, rest)| (first, rest));
+        match score {
+            Some(score) => println!("  score {score:>4}  {first}"),
+            None => println!("  not scored  {first}"),
+        }
+        if !call.answered() && !was_refused {
+            println!("              >>> KILLED: score above the threshold of 10. {}", rest.trim());
+        }
+        calls.push(call);
+        tokio::time::sleep(pause).await;
+    }
+    calls
+}
+
+/// The score of an agent's call, once the sidecar has been told of it.
+async fn score(mesh: &Mesh, agent: &str, number: usize) -> f64 {
+    let path = format!("/v1/agents/{agent}/scores");
+    wait_until_some("the score of the call", SOON, || async {
+        let (_, body) = mesh.api("GET", &path, None).await;
+        let mut scores: Vec<Value> = body["scores"].as_array().or(body["items"].as_array()).cloned()?;
+        scores.sort_by_key(|score| (score["at_ms"].as_u64(), score["at"].as_str().map(str::to_owned)));
+        scores.get(number - 1)?["score"].as_f64()
+    })
+    .await
+}
+
+fn show_refusal(calls: &[Call]) -> Result<(), String> {
+    let refused = calls.iter().find(|call| !call.answered()).and_then(|call| call.reply.as_ref().ok());
+    let refused = refused.ok_or("a refused call")?;
+    println!("  HTTP {}, x-should-retry: {}", refused.status, refused.header("x-should-retry"));
+    println!("  {}", refused.body.trim());
+    check(refused.status == 403 && refused.body.contains("agent_inactive"), "a 403 that says agent_inactive")
+}
+
+fn invite(mesh: &Mesh) {
+    let (envoy, sidecar) = (mesh.envoy.url(), mesh.sidecar.url());
+    chapter("Still running. Try it yourself; Ctrl-C ends everything");
+    println!(
+        "  for i in 1 2 3 4 5 6 7; do curl -s {envoy}/v1/chat/completions -H 'x-agent-id: {LOOPING}' \\\n    \
+         -H 'content-type: application/json' -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello?\"}}]}}'; echo; done\n\n  \
+         curl -s {sidecar}/v1/events -H 'authorization: Bearer {}'\n",
+        lab::mesh::OPERATOR
+    );
+}
+
+fn chapter(title: &str) {
+    println!("\n== {title}");
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn check(seen: bool, what: &str) -> Result<(), String> {
+    if seen { Ok(()) } else { Err(what.to_owned()) }
+}

@@ -1,0 +1,41 @@
+//! What filters use: sync, kill reports, observations.
+//!
+//! Unlike the listings, sync ignores parameters that it does not know: an Envoy may be newer than its sidecar.
+
+use std::time::Duration;
+
+use agent_kill_switch::wire::{KillReport, Observations};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::App;
+use super::body::Report;
+use super::params::Params;
+use super::problem::Result;
+use crate::service::{KillReceipt, ObservationReceipt, SyncRequest, Synced};
+
+pub(super) async fn sync(State(app): State<App>, mut params: Params) -> Result<Response> {
+    let request = SyncRequest {
+        epoch: params.text("epoch").unwrap_or_default(),
+        since: params.number("since")?.unwrap_or_default(),
+        wait: Duration::from_secs(params.number("wait")?.unwrap_or_default()),
+        envoy: params.text("envoy").unwrap_or_default(),
+    };
+    Ok(match app.service.sync(&request).await? {
+        Synced::Answer(answer) => Json(answer).into_response(),
+        Synced::Unchanged => StatusCode::NOT_MODIFIED.into_response(),
+    })
+}
+
+pub(super) async fn kill(State(app): State<App>, Report(report): Report<KillReport>) -> Result<Json<KillReceipt>> {
+    Ok(Json(app.service.take_kill(report).await?))
+}
+
+pub(super) async fn observe(
+    State(app): State<App>,
+    Report(report): Report<Observations>,
+) -> Result<Json<ObservationReceipt>> {
+    Ok(Json(app.service.observe(&report).await?))
+}

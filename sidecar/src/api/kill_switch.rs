@@ -1,0 +1,56 @@
+//! `/v1/agents/{agent_id}/kill-switch`: the kill switch of one agent by itself.
+
+use agent_kill_switch::policy::highest_score;
+use agent_kill_switch::wire::{Action, Counting};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::App;
+use super::body::Object;
+use super::extract::{AgentId, Asking, etag};
+use super::problem::Result;
+use crate::model::Agent;
+use crate::service::{Change, Names};
+
+/// The settings, and what they can lead to.
+#[derive(Serialize)]
+struct KillSwitchView {
+    kill_switch_enabled: bool,
+    kill_switch_window_size: u32,
+    kill_switch_threshold: f64,
+    action: Action,
+    counting: Counting,
+    retry_after_seconds: u32,
+    /// The highest score that this window can reach: the threshold must stay below it.
+    highest_score: f64,
+}
+
+fn shown(agent: &Agent) -> Response {
+    let policy = &agent.policy;
+    let view = KillSwitchView {
+        kill_switch_enabled: policy.kill_switch_enabled,
+        kill_switch_window_size: policy.kill_switch_window_size,
+        kill_switch_threshold: policy.kill_switch_threshold,
+        action: policy.action,
+        counting: policy.counting,
+        retry_after_seconds: policy.retry_after_seconds,
+        highest_score: highest_score(policy.kill_switch_window_size),
+    };
+    ([etag(agent.rev)], Json(view)).into_response()
+}
+
+pub(super) async fn get(State(app): State<App>, AgentId(id): AgentId) -> Result<Response> {
+    Ok(shown(&app.service.agent(&id).await?))
+}
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    AgentId(id): AgentId,
+    Asking(caller): Asking,
+    Object(body): Object,
+) -> Result<Response> {
+    let change = Change::parse(&body, Names::KillSwitch)?;
+    Ok(shown(&app.service.patch_agent(&id, &change, &caller).await?))
+}

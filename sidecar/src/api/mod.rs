@@ -1,0 +1,137 @@
+//! The HTTP interface: extract, call the service, respond.
+//!
+//! No SQL and no rules. Every route is one line of [`routes`], with the scope that it needs, so that none can be added
+//! without deciding who may use it, and so that a test can hold the OpenAPI document against the same list.
+//!
+//! Every answer carries [`MARKER`]: behind Envoy a 503 may be Envoy's own, and the filter must tell the two apart.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use crate::model::Scope;
+use crate::service::Service;
+
+mod agents;
+mod auth;
+mod body;
+mod enforcer;
+mod envoys;
+mod events;
+mod extract;
+mod failures;
+mod health;
+mod kill_switch;
+mod metrics;
+mod openapi;
+mod params;
+mod problem;
+mod tokens;
+
+pub use metrics::install_recorder;
+
+/// The header that only the sidecar itself sends; its value is the version.
+pub const MARKER: HeaderName = HeaderName::from_static("x-kill-switch");
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct App {
+    service: Arc<Service>,
+    failures: Arc<failures::Failures>,
+}
+
+impl App {
+    /// The interface of a service.
+    pub fn new(service: Arc<Service>) -> Self {
+        Self { service, failures: Arc::default() }
+    }
+}
+
+/// One thing that can be asked.
+pub struct Route {
+    /// How.
+    pub method: Method,
+    /// Where.
+    pub path: &'static str,
+    /// Who may ask; nobody needs a token where there is none.
+    pub scope: Option<Scope>,
+    handler: MethodRouter<App>,
+}
+
+fn route<H, T>(method: Method, path: &'static str, scope: Option<Scope>, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    // Every method used below has a filter; anything else would answer GET and fail the OpenAPI test.
+    let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+    Route { method, path, scope, handler: on(filter, handler) }
+}
+
+/// Everything that can be asked.
+pub fn routes() -> Vec<Route> {
+    const OPEN: Option<Scope> = None;
+    const ENFORCER: Option<Scope> = Some(Scope::Enforcer);
+    const VIEWER: Option<Scope> = Some(Scope::Viewer);
+    const OPERATOR: Option<Scope> = Some(Scope::Operator);
+    vec![
+        route(Method::GET, "/healthz", OPEN, health::alive),
+        route(Method::GET, "/readyz", OPEN, health::ready),
+        route(Method::GET, "/metrics", VIEWER, metrics::render),
+        route(Method::GET, "/openapi.json", VIEWER, openapi::document),
+        route(Method::GET, "/v1/sync", ENFORCER, enforcer::sync),
+        route(Method::POST, "/v1/kills", ENFORCER, enforcer::kill),
+        route(Method::POST, "/v1/observations", ENFORCER, enforcer::observe),
+        route(Method::GET, "/v1/agents", VIEWER, agents::list),
+        route(Method::GET, "/v1/agents/{agent_id}", VIEWER, agents::get),
+        route(Method::PUT, "/v1/agents/{agent_id}", OPERATOR, agents::put),
+        route(Method::PATCH, "/v1/agents/{agent_id}", OPERATOR, agents::patch),
+        route(Method::DELETE, "/v1/agents/{agent_id}", OPERATOR, agents::delete),
+        route(Method::GET, "/v1/agents/{agent_id}/kill-switch", VIEWER, kill_switch::get),
+        route(Method::PATCH, "/v1/agents/{agent_id}/kill-switch", OPERATOR, kill_switch::patch),
+        route(Method::POST, "/v1/agents/{agent_id}/activate", OPERATOR, agents::activate),
+        route(Method::POST, "/v1/agents/{agent_id}/deactivate", OPERATOR, agents::deactivate),
+        route(Method::GET, "/v1/agents/{agent_id}/scores", VIEWER, agents::scores),
+        route(Method::GET, "/v1/events", VIEWER, events::list),
+        route(Method::GET, "/v1/envoys", VIEWER, envoys::list),
+        route(Method::GET, "/v1/tokens", OPERATOR, tokens::list),
+        route(Method::POST, "/v1/tokens", OPERATOR, tokens::create),
+        route(Method::DELETE, "/v1/tokens/{token_id}", OPERATOR, tokens::revoke),
+    ]
+}
+
+/// The router of it all.
+pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for Route { path, scope, handler, .. } in routes() {
+        let handler = match scope {
+            Some(scope) => handler.route_layer(from_fn_with_state((app.clone(), scope), auth::require)),
+            None => handler,
+        };
+        router = router.route(path, handler);
+    }
+    router
+        .fallback(auth::not_found)
+        .method_not_allowed_fallback(auth::method_not_allowed)
+        .layer(from_fn(metrics::measure))
+        .layer(from_fn(mark))
+        .with_state(app)
+}
+
+async fn mark(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if response.status().is_server_error() && response.status() != StatusCode::SERVICE_UNAVAILABLE {
+        tracing::warn!(status = response.status().as_u16(), "request failed");
+    }
+    let headers = response.headers_mut();
+    headers.insert(MARKER, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

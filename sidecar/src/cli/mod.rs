@@ -1,0 +1,66 @@
+//! The command line: the server, and the people's tools that talk to it.
+//!
+//! One file per command. Commands print what they were asked for on standard output and nothing else; everything they
+//! have to say about it goes to standard error, with an exit code that scripts can rely on.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::serve::{ServeOptions, serve};
+
+mod agents;
+mod client;
+mod doctor;
+mod error;
+mod events;
+mod output;
+mod tokens;
+
+pub use error::CliError;
+
+/// Stops AI agents that are stuck in loops: the sidecar and its tools
+#[derive(Parser, Debug)]
+#[command(name = "kill-switch", version, propagate_version = true, after_help = error::EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run the sidecar
+    Serve(Box<ServeOptions>),
+    /// List, show, set, activate and deactivate agents
+    #[command(subcommand)]
+    Agents(agents::AgentsCommand),
+    /// List events, or follow them
+    #[command(subcommand)]
+    Events(events::EventsCommand),
+    /// Make, list and revoke tokens
+    #[command(subcommand)]
+    Tokens(tokens::TokensCommand),
+    /// Check the database, the server, and the way to Envoy
+    Doctor(doctor::DoctorOptions),
+    /// Print a completion script for a shell
+    Completion {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub async fn run(self) -> Result<(), CliError> {
+        match self.command {
+            Command::Serve(options) => Ok(serve(*options).await?),
+            Command::Agents(command) => command.run().await,
+            Command::Events(command) => command.run().await,
+            Command::Tokens(command) => command.run().await,
+            Command::Doctor(options) => options.run().await,
+            Command::Completion { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Self::command(), "kill-switch", &mut script);
+                output::print(&String::from_utf8_lossy(&script))
+            }
+        }
+    }
+}

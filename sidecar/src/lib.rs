@@ -1,0 +1,13 @@
+//! The sidecar of the agent kill switch: the filter's source of truth, and the place where a kill is recorded for good.
+//!
+//! Data flows one way: [`api`] takes requests apart and calls [`service`], which holds the rules and speaks to a
+//! [`store`] in small transactional steps. [`serve`] puts them on a socket; [`cli`] is the same binary on the other end
+//! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it.
+
+pub mod api;
+pub mod cli;
+pub mod clock;
+pub mod model;
+pub mod serve;
+pub mod service;
+pub mod store;

@@ -1,0 +1,201 @@
+//! `kill-switch serve`: the service on a socket, from first start to SIGTERM.
+//!
+//! With no configuration at all it works: a SQLite file in the working folder, loopback, tokens made at first start and
+//! printed once. What a person must see goes to standard output; the log goes to standard error.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::{Listener, ListenerExt};
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::api::{self, App};
+use crate::clock::system_clock;
+use crate::service::{Limits, Service};
+use crate::store::{SqliteStore, Store};
+
+mod error;
+mod lock;
+mod log;
+mod tls;
+mod tokens;
+
+pub use error::ServeError;
+
+/// How often tokens that another process made or revoked are noticed.
+const TOKEN_RELOAD: Duration = Duration::from_secs(2);
+/// How often the old is forgotten.
+const HOUSEKEEPING: Duration = Duration::from_secs(60);
+/// How long requests under way may take after SIGTERM.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Where and how to serve.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = tokens::HELP)]
+pub struct ServeOptions {
+    /// Address to listen on; port 0 takes a free one, which is printed
+    #[arg(long, env = "KILL_SWITCH_LISTEN", default_value = "127.0.0.1:8686", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// SQLite file, created if there is none
+    #[arg(long, env = "KILL_SWITCH_DB", default_value = "kill-switch.db", value_name = "FILE")]
+    db: PathBuf,
+    /// Write the tokens that are made to DIR/enforcer.token, viewer.token and operator.token instead of printing them;
+    /// one that is missing there, or not valid, is made anew
+    #[arg(long, env = "KILL_SWITCH_TOKEN_DIR", value_name = "DIR")]
+    token_dir: Option<PathBuf>,
+    /// Certificate chain, PEM; serves HTTPS
+    #[arg(long, env = "KILL_SWITCH_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key, PEM
+    #[arg(long, env = "KILL_SWITCH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Agents that traffic alone may create
+    #[arg(long, env = "KILL_SWITCH_MAX_DISCOVERED_AGENTS", default_value_t = 10_000, value_name = "N")]
+    max_discovered_agents: u64,
+    /// Scores kept of each agent
+    #[arg(long, env = "KILL_SWITCH_SCORES_PER_AGENT", default_value_t = 1_000, value_name = "N")]
+    scores_per_agent: u32,
+    /// How long scores are kept
+    #[arg(long, env = "KILL_SWITCH_SCORE_RETENTION", default_value = "7d", value_name = "DURATION",
+          value_parser = humantime::parse_duration)]
+    score_retention: Duration,
+    /// How long events are kept; for ever unless set
+    #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
+          value_parser = humantime::parse_duration)]
+    event_retention: Option<Duration>,
+    /// How the log is written
+    #[arg(long, env = "KILL_SWITCH_LOG_FORMAT", value_enum, default_value_t = log::Format::Text)]
+    log_format: log::Format,
+    /// What is logged: a level, or levels by target (info,kill_switch=debug)
+    #[arg(long, env = "KILL_SWITCH_LOG", default_value = "info", value_name = "LEVELS")]
+    log: String,
+}
+
+impl ServeOptions {
+    fn limits(&self) -> Limits {
+        Limits {
+            max_discovered_agents: self.max_discovered_agents,
+            scores_per_agent: self.scores_per_agent,
+            score_retention: self.score_retention,
+            event_retention: self.event_retention,
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
+    log::start(options.log_format, &options.log)?;
+    api::install_recorder();
+    let cannot_listen = |source| ServeError::Listen { address: options.listen, source };
+    // Bound before anything is made: a second start on the same port must not leave tokens that nobody saw.
+    let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
+    let tls = tls::acceptor(options.tls_cert.as_deref(), options.tls_key.as_deref())?;
+
+    let _lock = lock::hold(&options.db)?;
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
+    let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
+    let notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
+
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    announce(&options, &format!("{scheme}://{address}"), &notices);
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "serving plain HTTP beyond loopback: tokens can be read on the way");
+    }
+    let background = tokio::spawn(look_after(Arc::clone(&service)));
+    match tls {
+        None => listen(listener, &service).await,
+        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), &service).await,
+    }
+    background.abort();
+    store.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
+    let mut out = std::io::stdout().lock();
+    // Standard output may be closed; serving matters more.
+    let _ = writeln!(out, "kill-switch {}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, "database {}", options.db.display());
+    for notice in notices {
+        let _ = writeln!(out, "{notice}");
+    }
+    let _ = writeln!(out, "listening on {url}");
+    let _ = out.flush();
+    tracing::info!(url, database = %options.db.display(), "serving");
+}
+
+async fn listen<L>(listener: L, service: &Arc<Service>)
+where
+    L: Listener<Addr = SocketAddr>,
+    L::Io: tls::Undelayed,
+{
+    let (stopped, mut is_stopped) = watch::channel(false);
+    let stopping = Arc::clone(service);
+    let shutdown = async move {
+        terminated().await;
+        tracing::info!("stopping");
+        stopping.stop();
+        stopped.send_replace(true);
+    };
+    let listener = listener.tap_io(tls::Undelayed::undelay);
+    let app = api::router(App::new(Arc::clone(service))).into_make_service_with_connect_info::<SocketAddr>();
+    let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
+    let hurried = async {
+        let _ = is_stopped.wait_for(|stopped| *stopped).await;
+        let _ = timeout(FAREWELL, std::future::pending::<()>()).await;
+    };
+    tokio::select! {
+        _ = served => {}
+        () = hurried => tracing::warn!("requests were still under way after {} s", FAREWELL.as_secs()),
+    }
+}
+
+/// Completes when somebody wants the process to end.
+async fn terminated() {
+    let interrupt = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}
+
+/// What must be done now and then.
+async fn look_after(service: Arc<Service>) {
+    let mut reload = interval(TOKEN_RELOAD);
+    let mut tidy = interval(HOUSEKEEPING);
+    reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let outcome = tokio::select! {
+            _ = reload.tick() => service.reload_tokens().await,
+            _ = tidy.tick() => {
+                if let Some(recorder) = api::install_recorder() {
+                    recorder.run_upkeep();
+                }
+                service.forget_the_old().await
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::error!(%error, "housekeeping failed");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Agents by a person's hand: create, set, activate, deactivate, delete.
+//!
+//! Every change is repeatable: asking for what is already so changes nothing, raises no revision and records no event.
+//! Activation raises the generation, which voids every window and every kill of the time before, wherever it is kept.
+
+use agent_kill_switch::policy::is_agent_id;
+use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
+use serde_json::{Map, Value, json};
+
+use super::settings::{Change, MAX_NAME, difference, settings};
+use super::{Error, Identity, Result, Service};
+use crate::model::{Agent, EventType, Millis, NewEvent};
+use crate::store::{AgentQuery, Tx};
+
+/// The longest reason that a person may give, in characters.
+const MAX_REASON: usize = 1_000;
+
+/// What the caller believes about an agent before changing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing: change whatever is there.
+    #[default]
+    None,
+    /// That it exists.
+    Exists,
+    /// That it does not exist.
+    Absent,
+    /// That its latest revision is one of these.
+    Revision(Vec<u64>),
+}
+
+impl Precondition {
+    fn check(&self, agent_id: &str, agent: Option<&Agent>) -> Result<()> {
+        let holds = match self {
+            Self::None => true,
+            Self::Exists => agent.is_some(),
+            Self::Absent => agent.is_none(),
+            Self::Revision(revs) => agent.is_some_and(|agent| revs.contains(&agent.rev)),
+        };
+        if holds { Ok(()) } else { Err(Error::Precondition { agent_id: agent_id.to_owned() }) }
+    }
+}
+
+/// Who asks for a change, and what they believe about the agent.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The credential used.
+    pub who: Identity,
+    /// What must be true for the change to be made.
+    pub precondition: Precondition,
+}
+
+/// Why a person does something, and who that person is beyond the credential used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    reason: String,
+    by: Option<String>,
+}
+
+impl Note {
+    /// Reads `{"reason": ..., "by": ...}`, both optional.
+    pub fn parse(body: &Map<String, Value>) -> Result<Self> {
+        let mut note = Self::default();
+        for (field, value) in body {
+            match field.as_str() {
+                "reason" => note.reason = text(field, value, MAX_REASON)?,
+                "by" => note.by = Some(text(field, value, MAX_NAME)?),
+                _ => return Err(Error::invalid(field, "only reason and by are understood here")),
+            }
+        }
+        Ok(note)
+    }
+}
+
+fn text(field: &str, value: &Value, most: usize) -> Result<String> {
+    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match value.as_str() {
+        Some(text) if text.chars().count() <= most && !text.chars().any(is_odd) => Ok(text.to_owned()),
+        _ => Err(Error::invalid(field, format!("{field} must be a text of at most {most} characters"))),
+    }
+}
+
+/// Refuses what can never be an agent's id.
+pub(super) fn check_agent_id(agent_id: &str) -> Result<()> {
+    if is_agent_id(agent_id.as_bytes()) {
+        return Ok(());
+    }
+    Err(Error::invalid("agent_id", "agent_id must be 1 to 128 characters of A-Z a-z 0-9 . _ : @ / -"))
+}
+
+impl Service {
+    /// One agent.
+    pub async fn agent(&self, agent_id: &str) -> Result<Agent> {
+        check_agent_id(agent_id)?;
+        self.store.agent(agent_id).await?.ok_or_else(|| Error::no_agent(agent_id))
+    }
+
+    /// A page of agents.
+    pub async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
+        Ok(self.store.agents(query).await?)
+    }
+
+    /// The latest scores of an agent, oldest first.
+    pub async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
+        self.agent(agent_id).await?;
+        Ok(self.store.scores(agent_id, since_ms, limit).await?)
+    }
+
+    /// Creates an agent, or replaces all its settings: those that `change` does not name get their defaults.
+    pub async fn put_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<(Agent, bool)> {
+        let mut edit = self.edit(agent_id, caller).await?;
+        let mut agent = Agent::new(agent_id, edit.next_generation());
+        if let Some(before) = &edit.before {
+            // Settings start from their defaults; state and history stay.
+            let state = &before.policy;
+            agent.policy.active = state.active;
+            agent.policy.deactivated_by = state.deactivated_by;
+            agent.policy.generation = state.generation;
+            agent.first_seen_ms = before.first_seen_ms;
+            agent.last_seen_ms = before.last_seen_ms;
+        }
+        change.apply(&mut agent)?;
+        let is_new = edit.before.is_none();
+        let saved = self.save_settings(&mut edit, agent).await?;
+        self.finish(edit, saved).await.map(|agent| (agent, is_new))
+    }
+
+    /// Changes some settings of an agent.
+    pub async fn patch_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<Agent> {
+        let mut edit = self.edit(agent_id, caller).await?;
+        let mut agent = edit.existing()?;
+        change.apply(&mut agent)?;
+        let saved = self.save_settings(&mut edit, agent).await?;
+        self.finish(edit, saved).await
+    }
+
+    /// Lets an agent work again. Its window starts empty.
+    pub async fn activate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
+        let mut edit = self.edit(agent_id, caller).await?;
+        let mut agent = edit.existing()?;
+        if agent.policy.active {
+            return self.finish(edit, agent).await;
+        }
+        let was = agent.policy.deactivated_by;
+        agent.policy.active = true;
+        agent.policy.deactivated_by = None;
+        agent.policy.generation += 1;
+        let detail = json!({"was_deactivated_by": was});
+        let saved = self.save_state(&mut edit, agent, EventType::Activated, (note, detail)).await?;
+        self.finish(edit, saved).await
+    }
+
+    /// Stops an agent by hand.
+    pub async fn deactivate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
+        let mut edit = self.edit(agent_id, caller).await?;
+        let mut agent = edit.existing()?;
+        if !agent.policy.active {
+            return self.finish(edit, agent).await;
+        }
+        agent.policy.active = false;
+        agent.policy.deactivated_by = Some(DeactivatedBy::Manual);
+        let detail = json!({"deactivated_by": DeactivatedBy::Manual});
+        let saved = self.save_state(&mut edit, agent, EventType::Deactivated, (note, detail)).await?;
+        self.finish(edit, saved).await
+    }
+
+    /// Forgets an agent: its policy and its state, not its events. If it calls again it is a new one.
+    pub async fn delete_agent(&self, agent_id: &str, caller: &Caller) -> Result<()> {
+        let mut edit = self.edit(agent_id, caller).await?;
+        let mut agent = edit.existing()?;
+        agent.deleted = true;
+        let note = Note::default();
+        let saved = self.save_state(&mut edit, agent, EventType::Deleted, (&note, json!({}))).await?;
+        self.finish(edit, saved).await.map(drop)
+    }
+
+    async fn edit(&self, agent_id: &str, caller: &Caller) -> Result<Edit> {
+        check_agent_id(agent_id)?;
+        let mut tx = self.store.begin().await?;
+        let found = tx.agent(agent_id).await?;
+        let (tombstone, before): (Option<Agent>, Option<Agent>) = match found {
+            Some(agent) if agent.deleted => (Some(agent), None),
+            other => (None, other),
+        };
+        caller.precondition.check(agent_id, before.as_ref())?;
+        let last_generation = tombstone.map(|tombstone| tombstone.policy.generation);
+        let actor = caller.who.actor();
+        Ok(Edit { tx, agent_id: agent_id.to_owned(), actor, before, last_generation, rev: 0 })
+    }
+
+    async fn save_settings(&self, edit: &mut Edit, mut agent: Agent) -> Result<Agent> {
+        // Touched by a person: no longer counted among those that traffic may create.
+        agent.discovered = false;
+        let (event_type, detail) = match &edit.before {
+            None => (EventType::Created, json!({"settings": settings(&agent)})),
+            Some(before) => {
+                let changes = difference(before, &agent);
+                if changes.is_empty() {
+                    return Ok(before.clone());
+                }
+                (EventType::PolicyChanged, json!({"changes": changes}))
+            }
+        };
+        self.save_state(edit, agent, event_type, (&Note::default(), detail)).await
+    }
+
+    async fn save_state(
+        &self,
+        edit: &mut Edit,
+        mut agent: Agent,
+        event_type: EventType,
+        (note, detail): (&Note, Value),
+    ) -> Result<Agent> {
+        agent.rev = edit.tx.save_agent(&agent).await?;
+        edit.rev = agent.rev;
+        let mut detail = match detail {
+            Value::Object(detail) => detail,
+            _ => Map::new(),
+        };
+        if let Some(by) = &note.by {
+            detail.insert("by".to_owned(), json!(by));
+        }
+        let event = NewEvent {
+            at_ms: self.now(),
+            event_type,
+            agent_id: edit.agent_id.clone(),
+            generation: agent.policy.generation,
+            actor: edit.actor.clone(),
+            reason: note.reason.clone(),
+            detail,
+        };
+        self.record(edit.tx.as_mut(), &event).await?;
+        Ok(agent)
+    }
+
+    async fn finish(&self, edit: Edit, agent: Agent) -> Result<Agent> {
+        if edit.rev > 0 {
+            self.commit(edit.tx, edit.rev).await?;
+        }
+        Ok(agent)
+    }
+}
+
+/// One agent under change, inside its transaction.
+struct Edit {
+    tx: Box<dyn Tx>,
+    agent_id: String,
+    actor: String,
+    before: Option<Agent>,
+    /// The generation of the agent's former life, if it was deleted.
+    last_generation: Option<u64>,
+    /// The revision of what was written; 0 while nothing was.
+    rev: u64,
+}
+
+impl Edit {
+    fn existing(&self) -> Result<Agent> {
+        self.before.clone().ok_or_else(|| Error::no_agent(&self.agent_id))
+    }
+
+    fn next_generation(&self) -> u64 {
+        next_generation(self.last_generation)
+    }
+}
+
+/// The generation that a new agent starts with: above that of its former life, so that a window kept from then is void.
+pub(super) fn next_generation(last: Option<u64>) -> u64 {
+    last.map_or(1, |last| last + 1)
+}

@@ -1,0 +1,244 @@
+//! What a person may set on an agent, read leniently and judged strictly.
+//!
+//! The JSON object is taken apart by hand rather than by serde: serde stops at the first oddity with a message about
+//! types, and the person needs the field and its bounds. Numbers pass as they are to the filter's own checks, so that
+//! the bounds exist once.
+
+use agent_kill_switch::policy::{
+    MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, check_retry_after, check_settings,
+};
+use agent_kill_switch::wire::{Action, Counting};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::error::{Error, Result};
+use crate::model::Agent;
+
+/// The longest name of an agent, in characters.
+pub(super) const MAX_NAME: usize = 200;
+
+/// Which names a resource uses for the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Those of the agent: `kill_switch_window_size`.
+    Agent,
+    /// Inside `/kill-switch`, where `window_size` says enough. The agent's names are understood too.
+    KillSwitch,
+}
+
+/// Settings to change; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    name: Option<String>,
+    enabled: Option<bool>,
+    window_size: Option<f64>,
+    threshold: Option<f64>,
+    action: Option<Action>,
+    counting: Option<Counting>,
+    retry_after_seconds: Option<f64>,
+}
+
+impl Change {
+    /// Reads a JSON object. Members that nobody can set are refused, not ignored: a typing error in `threshold` must
+    /// not pass for protection.
+    pub fn parse(body: &Map<String, Value>, names: Names) -> Result<Self> {
+        let mut change = Self::default();
+        for (given, value) in body {
+            let field = canonical(given, names);
+            match field {
+                "name" if names == Names::Agent => change.name = Some(name(field, value)?),
+                "kill_switch_enabled" => change.enabled = Some(boolean(field, value)?),
+                "kill_switch_window_size" => {
+                    let bounds = format!("a whole number from {MIN_WINDOW_SIZE} to {MAX_WINDOW_SIZE}");
+                    change.window_size = Some(number(field, value, &bounds)?);
+                }
+                "kill_switch_threshold" => change.threshold = Some(number(field, value, "a number above 0")?),
+                "action" => change.action = Some(word(field, value, "deactivate, block or observe")?),
+                "counting" => change.counting = Some(word(field, value, "progress or literal")?),
+                "retry_after_seconds" => {
+                    let bounds = format!("a whole number from 1 to {MAX_RETRY_AFTER_SECONDS}");
+                    change.retry_after_seconds = Some(number(field, value, &bounds)?);
+                }
+                _ => return Err(not_settable(given)),
+            }
+        }
+        Ok(change)
+    }
+
+    /// Makes the change, if its outcome is within bounds; if not, the agent stays as it was.
+    pub fn apply(&self, agent: &mut Agent) -> Result<()> {
+        let policy = &agent.policy;
+        let window_size = self.window_size.unwrap_or(f64::from(policy.kill_switch_window_size));
+        let threshold = self.threshold.unwrap_or(policy.kill_switch_threshold);
+        let retry_after = self.retry_after_seconds.unwrap_or(f64::from(policy.retry_after_seconds));
+        let (window_size, threshold) = check_settings(window_size, threshold)?;
+        let retry_after = check_retry_after(retry_after)?;
+
+        let policy = &mut agent.policy;
+        policy.kill_switch_window_size = window_size;
+        policy.kill_switch_threshold = threshold;
+        policy.retry_after_seconds = retry_after;
+        policy.kill_switch_enabled = self.enabled.unwrap_or(policy.kill_switch_enabled);
+        policy.action = self.action.unwrap_or(policy.action);
+        policy.counting = self.counting.unwrap_or(policy.counting);
+        if let Some(name) = &self.name {
+            agent.name.clone_from(name);
+        }
+        Ok(())
+    }
+}
+
+/// What can be set on an agent, as it is now.
+pub(super) fn settings(agent: &Agent) -> Map<String, Value> {
+    let policy = &agent.policy;
+    let settings = json!({
+        "name": agent.name,
+        "kill_switch_enabled": policy.kill_switch_enabled,
+        "kill_switch_window_size": policy.kill_switch_window_size,
+        "kill_switch_threshold": policy.kill_switch_threshold,
+        "action": policy.action,
+        "counting": policy.counting,
+        "retry_after_seconds": policy.retry_after_seconds,
+    });
+    match settings {
+        Value::Object(settings) => settings,
+        _ => Map::new(),
+    }
+}
+
+/// What differs between two states of an agent: `{"field": {"from": a, "to": b}}`.
+pub(super) fn difference(before: &Agent, after: &Agent) -> Map<String, Value> {
+    let mut before = settings(before);
+    settings(after)
+        .into_iter()
+        .filter_map(|(field, to)| {
+            let from = before.remove(&field).unwrap_or_default();
+            (from != to).then(|| (field, json!({"from": from, "to": to})))
+        })
+        .collect()
+}
+
+fn canonical(field: &str, names: Names) -> &str {
+    match (names, field) {
+        (Names::KillSwitch, "enabled") => "kill_switch_enabled",
+        (Names::KillSwitch, "window_size") => "kill_switch_window_size",
+        (Names::KillSwitch, "threshold") => "kill_switch_threshold",
+        _ => field,
+    }
+}
+
+fn not_settable(field: &str) -> Error {
+    let detail = match field {
+        "active" | "deactivated_by" => format!("{field} is changed by POST .../activate and .../deactivate"),
+        "agent_id" | "generation" | "first_seen" | "last_seen" => format!("{field} cannot be set"),
+        _ => format!("{} is not a setting", clip(field)),
+    };
+    Error::invalid(clip(field), detail)
+}
+
+/// What a person sent, short enough to be shown back.
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn must_be(field: &str, value: &Value, what: &str) -> Error {
+    Error::invalid(field, format!("{field} ({}) must be {what}", clip(&value.to_string())))
+}
+
+fn boolean(field: &str, value: &Value) -> Result<bool> {
+    value.as_bool().ok_or_else(|| must_be(field, value, "true or false"))
+}
+
+fn number(field: &str, value: &Value, bounds: &str) -> Result<f64> {
+    value.as_f64().ok_or_else(|| must_be(field, value, bounds))
+}
+
+fn word<T: DeserializeOwned>(field: &str, value: &Value, words: &str) -> Result<T> {
+    T::deserialize(value).map_err(|_| must_be(field, value, words))
+}
+
+fn name(field: &str, value: &Value) -> Result<String> {
+    let bounds = format!("a text of at most {MAX_NAME} characters without control characters");
+    let refused = || must_be(field, value, &bounds);
+    let name = value.as_str().ok_or_else(refused)?;
+    if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(refused());
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(body: Value, names: Names) -> Result<Change> {
+        Change::parse(body.as_object().unwrap(), names)
+    }
+
+    fn refusal(body: Value) -> (String, String) {
+        let applied = change(body, Names::Agent).and_then(|change| change.apply(&mut Agent::new("a", 1)));
+        match applied.unwrap_err() {
+            Error::Invalid { field, detail } => (field, detail),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_its_bounds() {
+        let whole = "must be a whole number from 2 to 100";
+        for (body, field, bounds) in [
+            (json!({"kill_switch_window_size": "abc"}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_window_size": 7.5}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_window_size": 1}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_window_size": 101}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_window_size": null}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_window_size": 1e300}), "kill_switch_window_size", whole),
+            (json!({"kill_switch_threshold": 0}), "kill_switch_threshold", "must be above 0"),
+            (json!({"kill_switch_threshold": -1}), "kill_switch_threshold", "must be above 0"),
+            (json!({"kill_switch_threshold": "NaN"}), "kill_switch_threshold", "must be a number above 0"),
+            (json!({"kill_switch_threshold": 83.5}), "kill_switch_threshold", "must be below 83.5"),
+            (json!({"kill_switch_window_size": 3}), "kill_switch_threshold", "must be below 7"),
+            (json!({"kill_switch_enabled": 1}), "kill_switch_enabled", "must be true or false"),
+            (json!({"action": "explode"}), "action", "must be deactivate, block or observe"),
+            (json!({"counting": 3}), "counting", "must be progress or literal"),
+            (json!({"retry_after_seconds": 0}), "retry_after_seconds", "must be a whole number from 1 to 86400"),
+            (json!({"name": "a\nb"}), "name", "must be a text of at most 200 characters"),
+            (json!({"active": false}), "active", "is changed by POST .../activate"),
+            (json!({"treshold": 3}), "treshold", "is not a setting"),
+            (json!({"threshold": 3}), "threshold", "is not a setting"),
+        ] {
+            let (named, detail) = refusal(body.clone());
+            assert_eq!(named, field, "{body}");
+            assert!(detail.contains(bounds), "{body}: {detail}");
+        }
+    }
+
+    #[test]
+    fn a_refused_change_leaves_the_agent_as_it_was() {
+        let mut agent = Agent::new("a", 1);
+        let before = agent.clone();
+        let body = json!({"name": "new", "kill_switch_enabled": true, "kill_switch_window_size": 2});
+        change(body, Names::Agent).unwrap().apply(&mut agent).unwrap_err();
+        assert_eq!(agent, before);
+    }
+
+    #[test]
+    fn inside_kill_switch_short_names_and_long_ones_mean_the_same() {
+        let short = change(json!({"enabled": true, "window_size": 8, "threshold": 5}), Names::KillSwitch).unwrap();
+        let long = json!({"kill_switch_enabled": true, "kill_switch_window_size": 8, "kill_switch_threshold": 5});
+        assert_eq!(short, change(long.clone(), Names::KillSwitch).unwrap());
+        assert_eq!(short, change(long, Names::Agent).unwrap());
+    }
+
+    #[test]
+    fn a_partial_change_keeps_the_rest() {
+        let mut agent = Agent::new("a", 1);
+        change(json!({"kill_switch_threshold": 12.5}), Names::Agent).unwrap().apply(&mut agent).unwrap();
+        assert_eq!(agent.policy.kill_switch_threshold, 12.5);
+        assert_eq!(agent.policy.kill_switch_window_size, 20);
+        assert!(!agent.policy.kill_switch_enabled);
+    }
+}

@@ -1,0 +1,214 @@
+//! The command line, against a real server: what it prints, and the exit codes that scripts rely on.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::process::{Process, binary, cli, token_file};
+use crate::support::{Api, eventually, kill};
+
+fn printed(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_str(&printed(output)).unwrap()
+}
+
+fn failed(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_is_set_killed_shown_and_activated() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
+    let set = ["agents", "set", "team/a", "--enabled", "true", "--window-size", "10", "--threshold", "5", "-o", "json"];
+    let agent = json_of(&run(&set));
+    assert_eq!((&agent["agent_id"], &agent["kill_switch_window_size"]), (&json!("team/a"), &json!(10)));
+    let again = json_of(&run(&["agents", "set", "team/a", "--action", "block", "-o", "json"]));
+    assert_eq!((&again["action"], &again["kill_switch_threshold"]), (&json!("block"), &json!(5.0)), "the rest stays");
+
+    process.api.report("/v1/kills", kill("k", "team/a", 1)).await.ok();
+    let table = printed(&run(&["agents", "list"]));
+    assert!(table.starts_with("AGENT   STATE"), "{table}");
+    assert!(table.contains("team/a  deactivated by kill switch  on"), "{table}");
+    assert_eq!(json_of(&run(&["agents", "get", "team/a", "-o", "json"]))["active"], false);
+
+    let activate = ["agents", "activate", "team/a", "--reason", "fixed the prompt", "--by", "Ada", "-o", "json"];
+    assert_eq!(json_of(&run(&activate))["active"], true);
+    printed(&run(&["agents", "deactivate", "team/a"]));
+    let events = json_of(&run(&["events", "list", "--agent", "team/a", "-o", "json"]));
+    let types: Vec<_> = events.as_array().unwrap().iter().map(|event| event["event_type"].clone()).collect();
+    assert_eq!(types, ["deactivated", "activated", "kill_switch", "policy_changed", "created"]);
+    assert_eq!((&events[1]["reason"], &events[1]["by"]), (&json!("fixed the prompt"), &json!("Ada")));
+    let table = printed(&run(&["events", "list", "--type", "kill_switch"]));
+    assert_eq!(table.lines().count(), 2, "{table}");
+}
+
+#[tokio::test]
+async fn long_lists_are_fetched_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    for page in 0..2 {
+        let agents: Vec<_> = (0..700).map(|n| json!({"agent_id": format!("a-{page}-{n}")})).collect();
+        process.api.report("/v1/observations", json!({"agents": agents})).await.ok();
+    }
+    let count = |arguments: &[&str]| json_of(&cli(dir.path(), &process.api, arguments)).as_array().unwrap().len();
+    assert_eq!(count(&["agents", "list", "-o", "json"]), 1_400);
+    assert_eq!(count(&["agents", "list", "-o", "json", "--limit", "1100"]), 1_100);
+    assert_eq!(count(&["agents", "list", "-o", "json", "-q", "A-1-69"]), 11);
+}
+
+#[tokio::test]
+async fn exit_codes_tell_scripts_what_went_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    process.api.guarded("a").await;
+    let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
+    failed(&run(&["agents", "explode"]), 2);
+    assert!(failed(&run(&["agents", "get", "nobody"]), 4).contains("there is no agent nobody"));
+    let refused = failed(&run(&["agents", "set", "a", "--window-size", "101"]), 5);
+    assert!(refused.contains("kill_switch_window_size (101) must be a whole number from 2 to 100"), "{refused}");
+    failed(&run(&["agents", "set", "a", "--threshold", "-1"]), 5);
+
+    let mut stranger = process.api.clone();
+    stranger.operator = "a-token-that-is-wrong".to_owned();
+    failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3);
+    stranger.operator = String::new();
+    assert!(failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3).contains("KILL_SWITCH_TOKEN"));
+    stranger.operator = process.api.enforcer.clone();
+    assert!(failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3).contains("needs a token of scope viewer"));
+    let nowhere = Api::at("http://127.0.0.1:1");
+    failed(&cli(dir.path(), &nowhere, &["agents", "list"]), 6);
+}
+
+#[tokio::test]
+async fn tokens_are_made_listed_and_revoked_by_api_and_by_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let works = async |secret: &str| {
+        let request = process.api.request(reqwest::Method::GET, "/v1/agents", secret);
+        Api::take(request).await.status == 200
+    };
+    let by_database: [&str; 2] = ["--db", "kill-switch.db"];
+    for place in [[].as_slice(), by_database.as_slice()] {
+        let run = |arguments: &[&str]| cli(dir.path(), &process.api, &[arguments, place].concat());
+        let secret = printed(&run(&["tokens", "create", "--name", "ci", "--scope", "viewer"])).trim().to_owned();
+        eventually("the token works", || works(&secret)).await;
+        let listed = run(&["tokens", "list", "-o", "json"]);
+        assert!(!printed(&listed).contains(&secret));
+        let tokens = json_of(&listed);
+        let made = tokens.as_array().unwrap().iter().find(|t| t["name"] == "ci" && t["revoked"].is_null()).unwrap();
+        printed(&run(&["tokens", "revoke", made["token_id"].as_str().unwrap()]));
+        eventually("the token is void", || async { !works(&secret).await }).await;
+        failed(&run(&["tokens", "revoke", made["token_id"].as_str().unwrap()]), 4);
+    }
+    failed(&cli(dir.path(), &process.api, &["tokens", "list", "--db", "none.db"]), 1);
+}
+
+#[tokio::test]
+async fn tail_prints_what_happens_as_it_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    process.api.guarded("a").await;
+    let mut tail = binary()
+        .env("KILL_SWITCH_TOKEN", &process.api.operator)
+        .args(["events", "tail", "-o", "json", "--server", &process.api.base])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["event_type"], "created");
+    process.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    assert_eq!(next()["event_type"], "kill_switch");
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+}
+
+fn checks(dir: &Path, api: &Api, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
+    let output = cli(dir, api, &[["doctor", "-o", "json"].as_slice(), more].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |check: &Value, member: &str| check[member].as_str().unwrap().to_owned();
+    let checks = report.as_array().unwrap().iter().map(|c| (text(c, "check"), text(c, "status")));
+    (output.status.code(), checks.collect())
+}
+
+#[tokio::test]
+async fn doctor_says_what_must_be_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let epoch = process.api.sync("envoy=edge").await.ok()["epoch"].as_str().unwrap().to_owned();
+    process.api.sync(&format!("envoy=edge&epoch={epoch}&since=0")).await;
+    let named = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(check, status)| ((*check).to_owned(), (*status).to_owned())).collect()
+    };
+    let (code, healthy) = checks(dir.path(), &process.api, &["--db", "kill-switch.db"]);
+    assert_eq!(healthy, named(&[("database", "ok"), ("server", "ok"), ("ready", "ok"), ("envoys", "ok")]));
+    assert_eq!(code, Some(0));
+
+    let nowhere = Api::at("http://127.0.0.1:1");
+    let (code, sick) = checks(dir.path(), &nowhere, &["--db", "none.db", "--envoy-admin", "http://127.0.0.1:1"]);
+    assert!(sick.iter().all(|(_, status)| status == "fail"), "{sick:?}");
+    assert_eq!((code, sick.len()), (Some(1), 5));
+    assert!(!dir.path().join("none.db").exists(), "a check creates nothing");
+}
+
+#[tokio::test]
+async fn doctor_asks_an_envoy_s_admin_interface_whether_it_is_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    for (said, status) in [("LIVE\n", "ok"), ("PRE_INITIALIZING\n", "fail")] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let admin = format!("http://{}", listener.local_addr().unwrap());
+        let envoy = axum::Router::new().route("/ready", axum::routing::get(move || async move { said }));
+        tokio::spawn(async move { axum::serve(listener, envoy).await });
+        let (dir, api) = (dir.path().to_owned(), process.api.clone());
+        let asked = tokio::task::spawn_blocking(move || checks(&dir, &api, &["--envoy-admin", &admin]));
+        let (_, checks) = asked.await.unwrap();
+        assert_eq!(checks.last().unwrap(), &("envoy admin".to_owned(), status.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn something_else_on_the_port_is_not_mistaken_for_the_sidecar() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await });
+    let dir = tempfile::tempdir().unwrap();
+    let run = |api: Api, arguments: &'static [&'static str]| {
+        let dir = dir.path().to_owned();
+        tokio::task::spawn_blocking(move || cli(&dir, &api, arguments))
+    };
+    let listed = run(other.clone(), &["agents", "list"]).await.unwrap();
+    assert!(failed(&listed, 6).contains("it is not a kill-switch"));
+    let doctor = run(other, &["doctor"]).await.unwrap();
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("something else listens there"));
+}
+
+#[test]
+fn completion_is_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&binary().args(["completion", shell]).output().unwrap());
+        assert!(script.contains("kill-switch"), "{shell}");
+    }
+}
+
+#[test]
+fn a_token_file_stands_in_for_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let output = binary()
+        .args(["agents", "list", "--server", &process.api.base, "--token-file"])
+        .arg(token_file(dir.path(), "viewer"))
+        .output()
+        .unwrap();
+    printed(&output);
+}

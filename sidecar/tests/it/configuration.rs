@@ -1,0 +1,113 @@
+//! Specification, "Kill Switch Configuration": per agent, off by default, bounded.
+
+use serde_json::json;
+
+use crate::support::Sidecar;
+
+#[tokio::test]
+async fn defaults_are_off_window_20_threshold_10() {
+    let sidecar = Sidecar::start().await;
+    let agent = sidecar.api.put("/v1/agents/a", json!({})).await;
+    assert_eq!(agent.status, 201);
+    assert_eq!(
+        agent.json(),
+        json!({
+            "agent_id": "a", "name": "", "active": true, "deactivated_by": null, "generation": 1,
+            "kill_switch_enabled": false, "kill_switch_window_size": 20, "kill_switch_threshold": 10.0,
+            "action": "deactivate", "counting": "progress", "retry_after_seconds": 60,
+            "first_seen": null, "last_seen": null,
+        })
+    );
+}
+
+#[tokio::test]
+async fn enabling_and_disabling_reaches_the_filter() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.put("/v1/agents/a", json!({})).await.ok();
+    for enabled in [true, false] {
+        sidecar.api.patch("/v1/agents/a/kill-switch", json!({"enabled": enabled})).await.ok();
+        assert_eq!(sidecar.api.agent("a").await["kill_switch_enabled"], enabled);
+        let told = sidecar.api.sync("since=0").await.ok();
+        assert_eq!(told["agents"][0]["kill_switch_enabled"], enabled);
+    }
+}
+
+#[tokio::test]
+async fn window_size_and_threshold_reach_the_filter() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.put("/v1/agents/a", json!({})).await.ok();
+    let body = json!({"window_size": 50, "threshold": 25.5});
+    let kill_switch = sidecar.api.patch("/v1/agents/a/kill-switch", body).await.ok();
+    assert_eq!(kill_switch["kill_switch_window_size"], 50);
+    assert_eq!(kill_switch["kill_switch_threshold"], 25.5);
+    assert_eq!(kill_switch["highest_score"], 49.0 + 96.0 + 73.5);
+    let told = sidecar.api.sync("since=0").await.ok();
+    assert_eq!(told["agents"][0]["kill_switch_window_size"], 50);
+    assert_eq!(told["agents"][0]["kill_switch_threshold"], 25.5);
+}
+
+#[tokio::test]
+async fn a_partial_change_keeps_the_rest_and_a_put_replaces_it() {
+    let sidecar = Sidecar::start().await;
+    let all = json!({
+        "name": "Support", "kill_switch_enabled": true, "kill_switch_window_size": 30, "kill_switch_threshold": 15,
+        "action": "block", "counting": "literal", "retry_after_seconds": 90,
+    });
+    sidecar.api.put("/v1/agents/a", all).await.ok();
+    let patched = sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 16})).await.ok();
+    assert_eq!(patched["kill_switch_threshold"], 16.0);
+    for (field, value) in [("name", json!("Support")), ("action", json!("block")), ("counting", json!("literal"))] {
+        assert_eq!(patched[field], value, "{field}");
+    }
+    let put = sidecar.api.put("/v1/agents/a", json!({"name": "Support"})).await;
+    assert_eq!(put.status, 200);
+    let put = put.json();
+    assert_eq!(put["kill_switch_enabled"], false);
+    assert_eq!((put["action"].clone(), put["retry_after_seconds"].clone()), (json!("deactivate"), json!(60)));
+}
+
+#[tokio::test]
+async fn a_policy_can_be_set_before_the_first_request_and_survives_it() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let seen = json!({"envoy": "edge", "agents": [{"agent_id": "a", "requests": 1}]});
+    sidecar.api.report("/v1/observations", seen).await.ok();
+    let agent = sidecar.api.agent("a").await;
+    assert_eq!(agent["kill_switch_enabled"], true);
+    assert_eq!(agent["first_seen"], "2024-01-15T10:30:00.000Z");
+}
+
+#[tokio::test]
+async fn repeating_a_change_changes_nothing() {
+    let sidecar = Sidecar::start().await;
+    let body = json!({"kill_switch_enabled": true, "kill_switch_window_size": 10, "kill_switch_threshold": 5});
+    let first = sidecar.api.put("/v1/agents/a", body.clone()).await;
+    let again = sidecar.api.put("/v1/agents/a", body.clone()).await;
+    let patched = sidecar.api.patch("/v1/agents/a", body).await;
+    assert_eq!((first.etag(), first.etag()), (again.etag(), patched.etag()));
+    assert_eq!(sidecar.api.events("agent_id=a").await.len(), 1, "one event for one change");
+}
+
+#[tokio::test]
+async fn settings_survive_a_switch_off_and_on() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
+    let put = sidecar.api.put("/v1/agents/a", json!({"kill_switch_threshold": 12})).await.ok();
+    assert_eq!((put["active"].clone(), put["deactivated_by"].clone()), (json!(false), json!("manual")));
+    let activated = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    assert_eq!(activated["kill_switch_threshold"], 12.0);
+}
+
+#[tokio::test]
+async fn ids_with_slashes_colons_and_at_signs_are_percent_encoded_in_paths() {
+    let sidecar = Sidecar::start().await;
+    for (path, id) in [("team%2Fa", "team/a"), ("bot:7@example.com", "bot:7@example.com"), ("a%3Ab%40c", "a:b@c")] {
+        sidecar.api.guarded(path).await;
+        assert_eq!(sidecar.api.agent(path).await["agent_id"], id);
+        let patched = sidecar.api.patch(&format!("/v1/agents/{path}/kill-switch"), json!({"window_size": 9})).await;
+        assert_eq!(patched.ok()["kill_switch_window_size"], 9, "{id}");
+        sidecar.api.post(&format!("/v1/agents/{path}/deactivate"), json!({})).await.ok();
+        assert_eq!(sidecar.api.agent(path).await["active"], false, "{id}");
+    }
+}

@@ -1,0 +1,92 @@
+//! kill -9 at any moment between a report's arrival and its answer: afterwards either nothing of it is there or all of
+//! it, and the report, sent again, makes exactly one event.
+//!
+//! The delay before the kill seeks the moment of the commit: later after a round that left nothing, earlier after one
+//! that was answered. So most rounds fall where it matters, on any machine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kill_switch::model::EventType;
+use kill_switch::store::{EventQuery, EventRange, SqliteStore, Store};
+
+use crate::support::kill;
+use crate::support::process::Process;
+
+const ROUNDS: u64 = 100;
+
+#[derive(Debug, PartialEq)]
+struct Traces {
+    is_killed: bool,
+    events: usize,
+    alerts: usize,
+}
+
+/// What the database holds of one agent, read with no sidecar running.
+async fn traces(db: &Path, agent_id: &str) -> Traces {
+    let store = SqliteStore::open(db).await.unwrap();
+    let query = EventQuery {
+        range: EventRange::Before(None),
+        agent_id: Some(agent_id.to_owned()),
+        event_type: Some(EventType::KillSwitch),
+        since_ms: None,
+        until_ms: None,
+        limit: 10,
+    };
+    let events = store.events(&query).await.unwrap();
+    let pending = store.pending_alerts().await.unwrap();
+    let agent = store.agent(agent_id).await.unwrap();
+    store.close().await;
+    Traces {
+        is_killed: agent.is_some_and(|agent| !agent.policy.active),
+        events: events.len(),
+        alerts: events.iter().filter(|event| pending.contains(&event.id)).count(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_kills_of_the_sidecar_leave_each_report_whole_or_absent() {
+    let nothing = Traces { is_killed: false, events: 0, alerts: 0 };
+    let everything = Traces { is_killed: true, events: 1, alerts: 1 };
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("kill-switch.db");
+    let mut process = Process::start(dir.path(), &[]);
+    let mut delay = Duration::from_micros(1_500);
+    let (mut lost, mut kept, mut answered) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        let agent_id = format!("agent-{round}");
+        let report = kill(&format!("kill-{round}"), &agent_id, 1);
+        let (api, body) = (process.api.clone(), report.clone());
+        // The connection stands before the clock starts, so that the delay is the report's alone.
+        api.get("/healthz").await;
+        let request = api.request(reqwest::Method::POST, "/v1/kills", &api.enforcer).json(&body);
+        let sending = tokio::spawn(async move { request.send().await.is_ok_and(|answer| answer.status() == 200) });
+        tokio::time::sleep(delay).await;
+        process.kill_9();
+        let is_answered = sending.await.unwrap();
+
+        let found = traces(&db, &agent_id).await;
+        if is_answered {
+            assert_eq!(found, everything, "round {round}: what was acknowledged is there");
+            answered += 1;
+        }
+        if found == nothing {
+            lost += 1;
+            delay += delay / 8;
+        } else {
+            assert_eq!(found, everything, "round {round}: all of it or nothing");
+            kept += 1;
+            delay -= delay / 8;
+        }
+
+        process = Process::start(dir.path(), &[]);
+        for _ in 0..2 {
+            process.api.report("/v1/kills", report.clone()).await.ok();
+        }
+        assert_eq!(process.api.events(&format!("agent_id={agent_id}")).await.len(), 1, "round {round}");
+    }
+    println!("{lost} lost and sent again, {kept} kept, of which {answered} had been answered");
+    assert!(lost > 0 && kept > 0, "the rounds fell on both sides of the commit: {lost} lost, {kept} kept");
+    assert_eq!(process.api.events("event_type=kill_switch&limit=1000").await.len() as u64, ROUNDS);
+    assert_eq!(process.api.outbox_depth().await, ROUNDS);
+}

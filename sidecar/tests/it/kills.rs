@@ -1,0 +1,123 @@
+//! A kill happens once, whoever reports it and however often.
+
+use serde_json::json;
+
+use crate::support::{Sidecar, kill, kill_with};
+
+#[tokio::test]
+async fn a_retried_report_is_taken_once() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let first = sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    assert_eq!(first["outcome"], "applied");
+    for _ in 0..3 {
+        let again = sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+        assert_eq!((&again["outcome"], &again["event_id"]), (&json!("duplicate"), &first["event_id"]));
+    }
+    assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 1);
+}
+
+#[tokio::test]
+async fn forty_envoys_finding_the_same_loop_at_once_make_one_kill() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let reports: Vec<_> = (0..40)
+        .map(|n| {
+            let api = sidecar.api.clone();
+            tokio::spawn(async move { api.report("/v1/kills", kill(&format!("k{n}"), "a", 1)).await.ok() })
+        })
+        .collect();
+    let mut applied = 0;
+    for report in reports {
+        let receipt = report.await.unwrap();
+        match receipt["outcome"].as_str().unwrap() {
+            "applied" => applied += 1,
+            "duplicate" => {}
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(applied, 1);
+    assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 1);
+    assert_eq!(sidecar.api.outbox_depth().await, 1);
+}
+
+#[tokio::test]
+async fn a_report_of_a_generation_that_is_over_is_acknowledged_and_changes_nothing() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
+    sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    let before = sidecar.api.get("/v1/agents/a").await;
+    let late = sidecar.api.report("/v1/kills", kill("k2", "a", 1)).await.ok();
+    assert_eq!((&late["outcome"], &late["generation"]), (&json!("stale"), &json!(2)));
+    let after = sidecar.api.get("/v1/agents/a").await;
+    assert_eq!((before.etag(), before.json()["active"].clone()), (after.etag(), json!(true)));
+    let stale = sidecar.api.events("event_type=kill_stale").await;
+    assert_eq!(stale.len(), 1);
+    assert_eq!((&stale[0]["generation"], &stale[0]["current_generation"]), (&json!(1), &json!(2)));
+    assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_next_generation_can_be_killed_again() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
+    sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    let second = sidecar.api.report("/v1/kills", kill("k2", "a", 2)).await.ok();
+    assert_eq!(second["outcome"], "applied");
+    assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_kill_of_an_unknown_agent_creates_it_in_its_generation() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.report("/v1/kills", kill("k", "stranger", 7)).await.ok();
+    let agent = sidecar.api.agent("stranger").await;
+    assert_eq!((&agent["active"], &agent["generation"]), (&json!(false), &json!(7)));
+    assert_eq!(agent["first_seen"], "2024-01-15T10:29:59.995Z");
+}
+
+#[tokio::test]
+async fn a_generation_from_the_future_is_believed() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let receipt = sidecar.api.report("/v1/kills", kill("k", "a", 5)).await.ok();
+    assert_eq!((&receipt["outcome"], &receipt["generation"]), (&json!("applied"), &json!(5)));
+    let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    assert_eq!(agent["generation"], 6, "above everything that any filter holds");
+}
+
+#[tokio::test]
+async fn a_kill_id_that_was_used_for_another_agent_is_a_conflict() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    let problem = sidecar.api.report("/v1/kills", kill("k", "b", 1)).await.problem(409);
+    assert_eq!(problem["field"], "kill_id");
+    sidecar.api.get("/v1/agents/b").await.problem(404);
+}
+
+#[tokio::test]
+async fn a_kill_without_words_is_explained_by_its_numbers() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.report("/v1/kills", kill_with("k", "a", 1, json!({"reason": ""}))).await.ok();
+    assert_eq!(
+        sidecar.api.events("agent_id=a").await[0]["reason"],
+        "score 13 exceeded 10: 5 similar prompts, 4 similar responses, 0 repeated tool calls in the last 20 calls"
+    );
+}
+
+#[tokio::test]
+async fn evidence_that_is_too_long_is_cut_and_the_kill_is_not_lost() {
+    let sidecar = Sidecar::start().await;
+    let long = json!({
+        "reason": "ä".repeat(50_000), "excerpt": "x".repeat(50_000), "tools": vec!["t".repeat(5_000); 100],
+        "matches": vec![json!({"calls_ago": 1, "age_ms": 1, "prompt_hash": "00"}); 500], "from_the_future": true,
+    });
+    sidecar.api.report("/v1/kills", kill_with("k", "a", 1, long)).await.ok();
+    let events = sidecar.api.events("agent_id=a").await;
+    assert_eq!(events[0]["reason"].as_str().unwrap().chars().count(), 2_000);
+    assert_eq!(events[0]["excerpt"].as_str().unwrap().len(), 2_000);
+    assert_eq!(events[0]["tools"].as_array().unwrap().len(), 32);
+    assert_eq!(events[0]["matches"].as_array().unwrap().len(), 100);
+}

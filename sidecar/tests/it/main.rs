@@ -1,0 +1,23 @@
+//! The sidecar's promises, over real HTTP on loopback. One file per promise; one binary, since linking is most of the
+//! time that these tests take.
+// Clippy knows tests by their attribute; the helpers between them are tests all the same.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod auth;
+mod bad_input;
+mod cancelled;
+mod cli;
+mod configuration;
+mod crash;
+mod deactivation;
+mod events;
+mod kills;
+mod lost_update;
+mod metrics;
+mod observations;
+mod openapi;
+mod scale;
+mod serving;
+mod store;
+mod support;
+mod sync;

@@ -1,0 +1,28 @@
+//! What an operator's monitoring sees.
+
+use serde_json::json;
+
+use crate::support::{Sidecar, kill};
+
+#[tokio::test]
+async fn kills_latencies_sync_ages_and_the_outbox_are_measured() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("an-agent-of-the-metrics").await;
+    sidecar.api.report("/v1/kills", kill("k", "an-agent-of-the-metrics", 1)).await.ok();
+    let seen = json!({"agents": [{"agent_id": "a", "requests": 3, "refused": 1}]});
+    sidecar.api.report("/v1/observations", seen).await.ok();
+    sidecar.api.sync("envoy=quo\"ted").await;
+    let metrics = sidecar.api.get("/metrics").await;
+    assert_eq!(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    for line in [
+        "kill_switch_kills_total{outcome=\"applied\"} ",
+        "kill_switch_requests_refused_total ",
+        "kill_switch_api_request_seconds_bucket{method=\"PUT\",route=\"/v1/agents/{agent_id}\",status=\"201\",le=\"0.005\"}",
+        "kill_switch_sync_age_seconds{envoy=\"quo\\\"ted\"} 0",
+        "kill_switch_alert_outbox_depth 1",
+        "kill_switch_revision 3",
+    ] {
+        assert!(metrics.text.lines().any(|found| found.starts_with(line)), "{line} in {}", metrics.text);
+    }
+    assert!(!metrics.text.contains("an-agent-of-the-metrics"), "agents have no end, and labels must");
+}

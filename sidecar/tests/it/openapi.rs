@@ -1,0 +1,178 @@
+//! The OpenAPI document is true: it names every route and no other, the scope of each, and what they really answer.
+
+use std::collections::BTreeSet;
+
+use kill_switch::api;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{START_MS, Sidecar, kill, kill_with};
+
+async fn document(sidecar: &Sidecar) -> Value {
+    sidecar.api.get("/openapi.json").await.ok()
+}
+
+#[tokio::test]
+async fn it_names_every_route_and_no_other_with_its_scope() {
+    let sidecar = Sidecar::start().await;
+    let document = document(&sidecar).await;
+    let mut described = BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let scope = operation["x-scope"].as_str().map(str::to_owned);
+            assert_eq!(scope.is_none(), operation["security"] == json!([]), "{method} {path}");
+            described.insert((method.to_uppercase(), path.clone(), scope));
+        }
+    }
+    let real = api::routes().into_iter().map(|route| {
+        let scope = route.scope.map(|scope| scope.as_str().to_owned());
+        (route.method.to_string(), route.path.to_owned(), scope)
+    });
+    assert_eq!(described, real.collect());
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn every_reference_leads_somewhere() {
+    let sidecar = Sidecar::start().await;
+    let document = document(&sidecar).await;
+    let mut references = Vec::new();
+    collect(&document, &mut references);
+    assert!(references.len() > 20);
+    for reference in references {
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+fn collect(value: &Value, references: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            references.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            members.values().for_each(|member| collect(member, references));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, references)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_what_it_says() {
+    let sidecar = Sidecar::start().await;
+    let document = document(&sidecar).await;
+    let agent = "/v1/agents/{agent_id}";
+    let calls = [
+        (Method::PUT, agent, "", json!({"kill_switch_enabled": true, "name": "A"}), 201),
+        (Method::PUT, agent, "", json!({"kill_switch_enabled": true}), 200),
+        (Method::PATCH, agent, "", json!({"action": "block"}), 200),
+        (Method::GET, agent, "", Value::Null, 200),
+        (Method::PATCH, "/v1/agents/{agent_id}/kill-switch", "", json!({"window_size": 30}), 200),
+        (Method::GET, "/v1/agents/{agent_id}/kill-switch", "", Value::Null, 200),
+        (Method::POST, "/v1/kills", "", kill_with("b", "a", 1, json!({"action": "block"})), 200),
+        (Method::POST, "/v1/kills", "", kill_with("o", "a", 1, json!({"action": "observe", "excerpt": "x"})), 200),
+        (Method::POST, "/v1/kills", "", kill("k", "a", 1), 200),
+        (Method::POST, "/v1/agents/{agent_id}/activate", "", json!({"reason": "fixed", "by": "Ada"}), 200),
+        (Method::POST, "/v1/kills", "", kill("stale", "a", 1), 200),
+        (Method::POST, "/v1/agents/{agent_id}/deactivate", "", Value::Null, 200),
+        (
+            Method::POST,
+            "/v1/observations",
+            "",
+            json!({"agents": [{"agent_id": "a", "scores": [
+                {"at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1}
+            ]}]}),
+            200,
+        ),
+        (Method::GET, "/v1/agents/{agent_id}/scores", "?limit=5", Value::Null, 200),
+        (Method::GET, "/v1/agents", "?limit=1", Value::Null, 200),
+        (Method::GET, "/v1/sync", "?envoy=edge", Value::Null, 200),
+        (Method::GET, "/v1/envoys", "", Value::Null, 200),
+        (Method::POST, "/v1/tokens", "", json!({"name": "ci", "scope": "viewer"}), 201),
+        (Method::GET, "/v1/tokens", "", Value::Null, 200),
+        (Method::DELETE, agent, "", Value::Null, 204),
+        (Method::GET, "/v1/events", "", Value::Null, 200),
+        (Method::GET, agent, "", Value::Null, 404),
+        (Method::PATCH, agent, "", json!({"kill_switch_threshold": 0}), 404),
+        (Method::PUT, agent, "", json!({"kill_switch_threshold": 0}), 422),
+    ];
+    for (method, path, query, body, status) in calls {
+        let case = format!("{method} {path} {status}");
+        let operation = &document["paths"][path][method.as_str().to_lowercase()];
+        let is_filters = operation["x-scope"] == "enforcer";
+        let token = if is_filters { &sidecar.api.enforcer } else { &sidecar.api.operator };
+        let url = format!("{}{query}", path.replace("{agent_id}", "a"));
+        let mut request = sidecar.api.request(method, &url, token);
+        if !body.is_null() {
+            check(&document, &operation["requestBody"]["content"]["application/json"]["schema"], &body, &case, false);
+            request = request.json(&body);
+        }
+        let answer = crate::support::Api::take(request).await;
+        assert_eq!(answer.status.as_u16(), status, "{case}: {}", answer.text);
+        let responses = &operation["responses"];
+        let described = responses.get(status.to_string()).unwrap_or(&responses["default"]);
+        let described = resolve(&document, described);
+        let Some(content) = described.get("content") else {
+            assert!(answer.text.is_empty(), "{case}");
+            continue;
+        };
+        let media = answer.headers["content-type"].to_str().unwrap();
+        check(&document, &content[media]["schema"], &answer.json(), &case, true);
+    }
+}
+
+fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value.get("$ref").and_then(Value::as_str) {
+        Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => value,
+    }
+}
+
+/// Holds a value against a schema: as much of JSON Schema as the document uses. `is_judged` is off for requests that
+/// are refused on purpose: their members must be known, their values need not be in bounds.
+fn check(document: &Value, schema: &Value, value: &Value, place: &str, is_judged: bool) {
+    let schema = resolve(document, schema);
+    assert!(schema.is_object(), "{place}: there is no schema");
+    if let Some(types) = schema.get("type") {
+        let types = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
+        assert!(
+            types.iter().any(|name| is_of_type(value, name.as_str().unwrap())),
+            "{place}: {value} is not {types:?}"
+        );
+    }
+    if let Some(words) = schema.get("enum") {
+        assert!(words.as_array().unwrap().contains(value), "{place}: {value} is not one of {words}");
+    }
+    if is_judged && let (Some(number), Some(most)) = (value.as_f64(), schema.get("maximum").and_then(Value::as_f64)) {
+        assert!(number <= most, "{place}: {number}");
+    }
+    if let Some(items) = schema.get("items") {
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            check(document, items, item, &format!("{place}[{index}]"), is_judged);
+        }
+    }
+    let Some(members) = value.as_object() else { return };
+    for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+        assert!(members.contains_key(required.as_str().unwrap()), "{place}: {required} is missing");
+    }
+    for (name, member) in members {
+        let place = format!("{place}.{name}");
+        match (&schema["properties"][name], &schema["additionalProperties"]) {
+            (Value::Null, Value::Bool(may)) => assert!(*may, "{place} is not described"),
+            (Value::Null, Value::Null) => {}
+            (Value::Null, additional) => check(document, additional, member, &place, is_judged),
+            (property, _) => check(document, property, member, &place, is_judged),
+        }
+    }
+}
+
+fn is_of_type(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("the document uses a type that the test does not know: {other}"),
+    }
+}

@@ -1,0 +1,307 @@
+//! What every store must do, whichever database it is: one suite, run against each.
+
+use std::sync::Arc;
+
+use agent_kill_switch::wire::{DeactivatedBy, ScoreSample, Signals};
+use kill_switch::model::{Agent, EventType, KillOutcome, KillRecord, NewEvent, Scope, Token};
+use kill_switch::store::{AgentQuery, EventQuery, EventRange, Expiry, SqliteStore, Store, Tx};
+use serde_json::json;
+
+/// Runs each behaviour against a fresh database of each kind.
+macro_rules! every_store {
+    ($($behaviour:ident),* $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test]
+                async fn $behaviour() {
+                    let dir = tempfile::tempdir().unwrap();
+                    super::$behaviour(super::open_sqlite(dir.path()).await).await;
+                }
+            )*
+        }
+    };
+}
+
+every_store![
+    a_new_database_is_empty_at_revision_0_with_an_epoch,
+    an_agent_comes_back_as_it_was_saved,
+    every_save_takes_the_next_revision,
+    a_transaction_that_is_not_committed_never_happened,
+    writers_wait_for_each_other,
+    tombstones_are_changes_and_nothing_else,
+    agents_are_listed_in_order_filtered_and_paged,
+    being_seen_widens_and_never_narrows,
+    events_are_numbered_and_read_in_both_directions,
+    a_generation_ends_once,
+    scores_keep_the_latest,
+    tokens_come_back_and_are_revoked_once,
+    what_expires_is_gone_and_the_rest_is_not,
+    the_database_says_that_it_can_be_written,
+];
+
+async fn open_sqlite(dir: &std::path::Path) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(&dir.join("test.db")).await.unwrap())
+}
+
+async fn save(store: &dyn Store, agents: &[Agent]) -> Vec<u64> {
+    let mut tx = store.begin().await.unwrap();
+    let mut revs = Vec::new();
+    for agent in agents {
+        revs.push(tx.save_agent(agent).await.unwrap());
+    }
+    tx.commit().await.unwrap();
+    revs
+}
+
+fn event(agent_id: &str, event_type: EventType, at_ms: u64) -> NewEvent {
+    NewEvent {
+        at_ms,
+        event_type,
+        agent_id: agent_id.to_owned(),
+        generation: 1,
+        actor: "test".to_owned(),
+        reason: "quotes ' and \" and \u{202e} survive".to_owned(),
+        detail: json!({"score": 13.5, "tools": ["a"]}).as_object().unwrap().clone(),
+    }
+}
+
+fn events(range: EventRange) -> EventQuery {
+    EventQuery { range, agent_id: None, event_type: None, since_ms: None, until_ms: None, limit: 100 }
+}
+
+async fn a_new_database_is_empty_at_revision_0_with_an_epoch(store: Arc<dyn Store>) {
+    let meta = store.meta().await.unwrap();
+    assert_eq!(meta.rev, 0);
+    assert!(meta.epoch.len() >= 16);
+    assert_eq!(store.meta().await.unwrap(), meta, "the epoch is made up once");
+    assert!(store.agents(&AgentQuery { limit: 10, ..AgentQuery::default() }).await.unwrap().is_empty());
+    assert!(store.tokens().await.unwrap().is_empty());
+}
+
+async fn an_agent_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
+    let mut agent = Agent::new("team/a:1@x", 3);
+    agent.name = "Ünïcödé 'name'".to_owned();
+    agent.policy.active = false;
+    agent.policy.deactivated_by = Some(DeactivatedBy::KillSwitch);
+    agent.policy.kill_switch_threshold = 12.25;
+    agent.policy.kill_switch_enabled = true;
+    agent.first_seen_ms = Some(5);
+    agent.last_seen_ms = Some(7);
+    agent.discovered = true;
+    agent.rev = save(store.as_ref(), std::slice::from_ref(&agent)).await[0];
+    assert_eq!(store.agent("team/a:1@x").await.unwrap(), Some(agent.clone()));
+    assert_eq!(store.begin().await.unwrap().agent("team/a:1@x").await.unwrap(), Some(agent));
+    assert_eq!(store.agent("TEAM/A:1@X").await.unwrap(), None, "ids are told apart by case");
+}
+
+async fn every_save_takes_the_next_revision(store: Arc<dyn Store>) {
+    let (a, b) = (Agent::new("a", 1), Agent::new("b", 1));
+    assert_eq!(save(store.as_ref(), &[a.clone(), b, a]).await, [1, 2, 3]);
+    assert_eq!(store.meta().await.unwrap().rev, 3);
+    let changes = store.changes(0, 10).await.unwrap();
+    assert_eq!(changes.iter().map(|agent| (agent.id(), agent.rev)).collect::<Vec<_>>(), [("b", 2), ("a", 3)]);
+    assert_eq!(store.changes(2, 10).await.unwrap().len(), 1);
+    assert_eq!(store.changes(0, 1).await.unwrap().len(), 1);
+}
+
+async fn a_transaction_that_is_not_committed_never_happened(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    tx.save_agent(&Agent::new("a", 1)).await.unwrap();
+    let id = tx.append_event(&event("a", EventType::Created, 1)).await.unwrap();
+    tx.enqueue_alert(id, 1, 2).await.unwrap();
+    assert_eq!(store.agent("a").await.unwrap(), None, "nobody sees it before its commit");
+    drop(tx);
+    assert_eq!(store.agent("a").await.unwrap(), None);
+    assert_eq!(store.meta().await.unwrap().rev, 0);
+    assert!(store.events(&events(EventRange::After(0))).await.unwrap().is_empty());
+    assert!(store.pending_alerts().await.unwrap().is_empty());
+}
+
+async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
+    save(store.as_ref(), &[Agent::new("a", 0)]).await;
+    let raises: Vec<_> = (0..20)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut tx = store.begin().await.unwrap();
+                let mut agent = tx.agent("a").await.unwrap().unwrap();
+                tokio::task::yield_now().await;
+                agent.policy.generation += 1;
+                tx.save_agent(&agent).await.unwrap();
+                tx.commit().await.unwrap();
+            })
+        })
+        .collect();
+    for raise in raises {
+        raise.await.unwrap();
+    }
+    assert_eq!(store.agent("a").await.unwrap().unwrap().policy.generation, 20, "no update was lost");
+}
+
+async fn tombstones_are_changes_and_nothing_else(store: Arc<dyn Store>) {
+    let mut agent = Agent::new("a", 4);
+    agent.deleted = true;
+    agent.discovered = true;
+    save(store.as_ref(), &[agent]).await;
+    assert_eq!(store.agent("a").await.unwrap(), None);
+    assert!(store.agents(&AgentQuery { limit: 10, ..AgentQuery::default() }).await.unwrap().is_empty());
+    assert!(store.changes(0, 10).await.unwrap()[0].deleted);
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.agent("a").await.unwrap().unwrap().policy.generation, 4);
+    assert_eq!(tx.discovered_agents().await.unwrap(), 0);
+}
+
+async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<dyn Store>) {
+    let mut agents = ["b", "a_b", "aXb", "c", "a%b"].map(|id| Agent::new(id, 1));
+    agents[0].name = "Billing Bot".to_owned();
+    agents[3].policy.active = false;
+    agents[3].policy.deactivated_by = Some(DeactivatedBy::Manual);
+    agents[3].policy.kill_switch_enabled = true;
+    save(store.as_ref(), &agents).await;
+    let base = AgentQuery { limit: 10, ..AgentQuery::default() };
+    let search = |text: &str| AgentQuery { search: Some(text.to_owned()), ..base.clone() };
+    for (query, ids) in [
+        (base.clone(), vec!["a%b", "aXb", "a_b", "b", "c"]),
+        (AgentQuery { limit: 2, ..base.clone() }, vec!["a%b", "aXb"]),
+        (AgentQuery { after: Some("aXb".to_owned()), ..base.clone() }, vec!["a_b", "b", "c"]),
+        (search("A_B"), vec!["a_b"]),
+        (search("%"), vec!["a%b"]),
+        (search("billing"), vec!["b"]),
+        (search("' OR 1=1 --"), vec![]),
+        (AgentQuery { active: Some(false), ..base.clone() }, vec!["c"]),
+        (AgentQuery { deactivated_by: Some(DeactivatedBy::Manual), ..base.clone() }, vec!["c"]),
+        (AgentQuery { deactivated_by: Some(DeactivatedBy::KillSwitch), ..base.clone() }, vec![]),
+        (AgentQuery { kill_switch_enabled: Some(false), active: Some(true), limit: 1, ..base.clone() }, vec!["a%b"]),
+    ] {
+        let found = store.agents(&query).await.unwrap();
+        assert_eq!(found.iter().map(Agent::id).collect::<Vec<_>>(), ids, "{query:?}");
+    }
+}
+
+async fn being_seen_widens_and_never_narrows(store: Arc<dyn Store>) {
+    save(store.as_ref(), &[Agent::new("a", 1)]).await;
+    for (at, first, last) in [(50, 50, 50), (70, 50, 70), (60, 50, 70), (40, 40, 70)] {
+        let mut tx = store.begin().await.unwrap();
+        tx.touch_agent("a", at).await.unwrap();
+        tx.commit().await.unwrap();
+        let agent = store.agent("a").await.unwrap().unwrap();
+        assert_eq!((agent.first_seen_ms, agent.last_seen_ms), (Some(first), Some(last)), "seen at {at}");
+    }
+    assert_eq!(store.meta().await.unwrap().rev, 1, "filters need not hear of it");
+}
+
+async fn events_are_numbered_and_read_in_both_directions(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    for (agent_id, event_type, at_ms) in
+        [("a", EventType::Created, 10), ("b", EventType::KillSwitch, 20), ("a", EventType::KillSwitch, 30)]
+    {
+        tx.append_event(&event(agent_id, event_type, at_ms)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let ids = async |query: EventQuery| {
+        let found = store.events(&query).await.unwrap();
+        found.iter().map(|event| event.id).collect::<Vec<_>>()
+    };
+    let newest = || events(EventRange::Before(None));
+    assert_eq!(ids(newest()).await, [3, 2, 1]);
+    assert_eq!(ids(events(EventRange::Before(Some(3)))).await, [2, 1]);
+    assert_eq!(ids(events(EventRange::After(1))).await, [2, 3]);
+    assert_eq!(ids(EventQuery { agent_id: Some("a".to_owned()), ..newest() }).await, [3, 1]);
+    assert_eq!(ids(EventQuery { event_type: Some(EventType::KillSwitch), limit: 1, ..newest() }).await, [3]);
+    assert_eq!(ids(EventQuery { since_ms: Some(20), until_ms: Some(30), ..newest() }).await, [2]);
+    let stored = store.events(&newest()).await.unwrap().remove(0).body;
+    assert_eq!(stored, event("a", EventType::KillSwitch, 30));
+}
+
+async fn a_generation_ends_once(store: Arc<dyn Store>) {
+    let record = |kill_id: &str, outcome: KillOutcome| KillRecord {
+        kill_id: kill_id.to_owned(),
+        agent_id: "a".to_owned(),
+        generation: 1,
+        outcome,
+        event_id: 9,
+        received_ms: 5,
+    };
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.applied_kill("a", 1).await.unwrap(), None);
+    tx.record_kill(&record("k1", KillOutcome::Applied)).await.unwrap();
+    tx.record_kill(&record("k2", KillOutcome::Duplicate)).await.unwrap();
+    tx.record_kill(&record("k3", KillOutcome::Blocked)).await.unwrap();
+    tx.record_kill(&record("k4", KillOutcome::Blocked)).await.unwrap();
+    assert_eq!(tx.kill("k2").await.unwrap(), Some(record("k2", KillOutcome::Duplicate)));
+    assert_eq!(tx.applied_kill("a", 1).await.unwrap(), Some(record("k1", KillOutcome::Applied)));
+    assert_eq!(tx.applied_kill("a", 2).await.unwrap(), None);
+    tx.commit().await.unwrap();
+    let refuses = async |kill: &KillRecord| store.begin().await.unwrap().record_kill(kill).await.is_err();
+    assert!(refuses(&record("k5", KillOutcome::Applied)).await, "the database itself keeps the promise");
+    assert!(refuses(&record("k1", KillOutcome::Stale)).await);
+}
+
+fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
+    let signals = Signals { similar_prompts: 1, similar_responses: 2, repeated_tool_calls: 3 };
+    scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
+}
+
+async fn append(tx: &mut dyn Tx, agent_id: &str, scores: &[ScoreSample]) {
+    tx.append_scores(agent_id, scores, 10).await.unwrap();
+}
+
+async fn scores_keep_the_latest(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    append(tx.as_mut(), "a", &samples(0..8, 100)).await;
+    append(tx.as_mut(), "b", &samples(0..3, 100)).await;
+    append(tx.as_mut(), "a", &samples(8..15, 200)).await;
+    tx.commit().await.unwrap();
+    let (five, rest) = (samples(5..8, 100), samples(8..15, 200));
+    assert_eq!(store.scores("a", 0, 100).await.unwrap(), [five, rest.clone()].concat());
+    assert_eq!(store.scores("a", 150, 100).await.unwrap(), rest);
+    assert_eq!(store.scores("a", 0, 2).await.unwrap(), samples(13..15, 200));
+    assert_eq!(store.scores("b", 0, 100).await.unwrap().len(), 3);
+}
+
+async fn tokens_come_back_and_are_revoked_once(store: Arc<dyn Store>) {
+    let token = Token {
+        token_id: "t1".to_owned(),
+        name: "ci".to_owned(),
+        scope: Scope::Enforcer,
+        hash: [7; 32],
+        created_ms: 5,
+        revoked_ms: None,
+    };
+    let mut tx = store.begin().await.unwrap();
+    tx.add_token(&token).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(store.tokens().await.unwrap(), std::slice::from_ref(&token));
+    let mut tx = store.begin().await.unwrap();
+    assert!(tx.revoke_token("t1", 9).await.unwrap());
+    assert!(!tx.revoke_token("t1", 10).await.unwrap());
+    assert!(!tx.revoke_token("t2", 10).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(store.tokens().await.unwrap(), [Token { revoked_ms: Some(9), ..token }]);
+}
+
+async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    for at_ms in [10, 20] {
+        let id = tx.append_event(&event("a", EventType::KillSwitch, at_ms)).await.unwrap();
+        tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
+        append(tx.as_mut(), "a", &samples(0..1, at_ms)).await;
+    }
+    let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, events_before_ms: None };
+    tx.expire(&keep_events).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(store.events(&events(EventRange::After(0))).await.unwrap().len(), 2);
+    assert_eq!(store.pending_alerts().await.unwrap(), [2]);
+    assert_eq!(store.scores("a", 0, 10).await.unwrap(), samples(0..1, 20));
+    let mut tx = store.begin().await.unwrap();
+    tx.expire(&Expiry { events_before_ms: Some(15), ..keep_events }).await.unwrap();
+    tx.commit().await.unwrap();
+    let left = store.events(&events(EventRange::After(0))).await.unwrap();
+    assert_eq!(left.iter().map(|event| event.id).collect::<Vec<_>>(), [2]);
+}
+
+async fn the_database_says_that_it_can_be_written(store: Arc<dyn Store>) {
+    store.check_writable(5).await.unwrap();
+    store.close().await;
+    assert!(store.check_writable(6).await.is_err());
+}

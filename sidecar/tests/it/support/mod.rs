@@ -1,0 +1,208 @@
+//! What the tests share: a sidecar inside the test, a sidecar as a process, and words for talking to either.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kill_switch::api::{self, App};
+use kill_switch::model::Scope;
+use kill_switch::service::{Limits, Service};
+use kill_switch::store::{SqliteStore, Store};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub mod process;
+
+pub const ENFORCER: &str = "enforcer-secret-of-the-tests";
+pub const VIEWER: &str = "viewer-secret-of-the-tests";
+pub const OPERATOR: &str = "operator-secret-of-the-tests";
+
+/// A moment in 2024 at which every test begins; the clock stands still unless told otherwise.
+pub const START_MS: u64 = 1_705_314_600_000;
+
+/// A sidecar inside the test, on a free port of loopback.
+pub struct Sidecar {
+    pub api: Api,
+    pub service: Arc<Service>,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<AtomicU64>,
+    pub dir: TempDir,
+}
+
+impl Sidecar {
+    pub async fn start() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    pub async fn with(limits: Limits) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("test.db")).await.unwrap());
+        Self::over(store, limits, dir).await
+    }
+
+    pub async fn over(store: Arc<dyn Store>, limits: Limits, dir: TempDir) -> Self {
+        api::install_recorder();
+        let clock = Arc::new(AtomicU64::new(START_MS));
+        let time = Arc::clone(&clock);
+        let now = Arc::new(move || time.load(Ordering::SeqCst));
+        let service = Arc::new(Service::new(Arc::clone(&store), now, limits).await.unwrap());
+        for (scope, secret) in [(Scope::Enforcer, ENFORCER), (Scope::Viewer, VIEWER), (Scope::Operator, OPERATOR)] {
+            service.fix_token(scope.as_str(), scope, secret).unwrap();
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
+        let app = api::router(App::new(Arc::clone(&service))).into_make_service_with_connect_info::<SocketAddr>();
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { api, service, store, clock, dir }
+    }
+}
+
+/// Somewhere to send requests to.
+#[derive(Clone)]
+pub struct Api {
+    pub base: String,
+    pub http: reqwest::Client,
+    pub enforcer: String,
+    pub operator: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: reqwest::header::HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub fn etag(&self) -> String {
+        self.headers["etag"].to_str().unwrap().to_owned()
+    }
+
+    /// The body of a success.
+    #[track_caller]
+    pub fn ok(self) -> Value {
+        assert!(self.status.is_success(), "{}: {}", self.status, self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// The problem of a refusal.
+    #[track_caller]
+    pub fn problem(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["status"], status);
+        assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{problem}");
+        problem
+    }
+}
+
+impl Api {
+    pub fn at(base: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        Self { base: base.to_owned(), http, enforcer: ENFORCER.to_owned(), operator: OPERATOR.to_owned() }
+    }
+
+    pub fn request(&self, method: Method, path: &str, token: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).bearer_auth(token)
+    }
+
+    pub async fn take(request: reqwest::RequestBuilder) -> Answer {
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.unwrap() }
+    }
+
+    /// Asks as an operator.
+    pub async fn get(&self, path: &str) -> Answer {
+        Self::take(self.request(Method::GET, path, &self.operator)).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        Self::take(self.request(Method::PUT, path, &self.operator).json(&body)).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        Self::take(self.request(Method::PATCH, path, &self.operator).json(&body)).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        Self::take(self.request(Method::POST, path, &self.operator).json(&body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        Self::take(self.request(Method::DELETE, path, &self.operator)).await
+    }
+
+    /// Reports as a filter.
+    pub async fn report(&self, path: &str, body: Value) -> Answer {
+        Self::take(self.request(Method::POST, path, &self.enforcer).json(&body)).await
+    }
+
+    /// Syncs as a filter.
+    pub async fn sync(&self, query: &str) -> Answer {
+        Self::take(self.request(Method::GET, &format!("/v1/sync?{query}"), &self.enforcer)).await
+    }
+
+    pub async fn agent(&self, id: &str) -> Value {
+        self.get(&format!("/v1/agents/{id}")).await.ok()
+    }
+
+    /// An agent with the kill switch on.
+    pub async fn guarded(&self, id: &str) -> Value {
+        self.put(&format!("/v1/agents/{id}"), json!({"kill_switch_enabled": true})).await.ok()
+    }
+
+    /// Events that match, the newest first.
+    pub async fn events(&self, query: &str) -> Vec<Value> {
+        let page = self.get(&format!("/v1/events?{query}")).await.ok();
+        page["events"].as_array().unwrap().clone()
+    }
+
+    pub async fn outbox_depth(&self) -> u64 {
+        let text = self.get("/metrics").await.text;
+        let line = text.lines().find_map(|line| line.strip_prefix("kill_switch_alert_outbox_depth "));
+        line.unwrap().parse().unwrap()
+    }
+}
+
+/// A report like the filter's, of the loop in the specification: 5 x 1 + 4 x 2.
+pub fn kill(kill_id: &str, agent_id: &str, generation: u64) -> Value {
+    json!({
+        "kill_id": kill_id, "agent_id": agent_id, "generation": generation, "action": "deactivate", "envoy": "edge-1",
+        "at_ms": START_MS - 5, "score": 13.0, "threshold": 10.0, "window_size": 20, "counting": "progress",
+        "similar_prompts": 5, "similar_responses": 4, "repeated_tool_calls": 0,
+        "reason": "the same prompt and the same answer 5 times in the last 6 calls", "tools": ["read_file"],
+        "matches": [{"calls_ago": 1, "age_ms": 800, "prompt_distance": 0, "response_distance": 1,
+                     "same_tool_call": true, "prompt_hash": "00000000000000ff"}],
+    })
+}
+
+/// The same report with something else in it.
+pub fn kill_with(kill_id: &str, agent_id: &str, generation: u64, more: Value) -> Value {
+    let mut report = kill(kill_id, agent_id, generation);
+    report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    report
+}
+
+/// Waits until a condition holds; never longer than a test may take.
+pub async fn eventually<F, Fut>(what: &str, mut holds: F)
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = bool>,
+{
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds().await {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

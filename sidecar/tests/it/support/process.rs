@@ -1,0 +1,92 @@
+//! The real binary, as a process of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use super::Api;
+
+/// The binary under test.
+pub fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kill-switch"));
+    // Nothing of the environment that the tests happen to run in.
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// A running `kill-switch serve`, killed when dropped.
+pub struct Process {
+    pub child: Child,
+    pub api: Api,
+    /// What it said before it listened.
+    pub said: Vec<String>,
+    /// Kept open: a process whose output is closed is another case.
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Starts in `dir` on a free port, with tokens in `dir/tokens`.
+    pub fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut command = binary();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments);
+        let mut process = Self::spawn(command.current_dir(dir));
+        process.api.enforcer = token(dir, "enforcer");
+        process.api.operator = token(dir, "operator");
+        process
+    }
+
+    /// Starts a command and waits until it listens.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Self { child, api: Api::at(""), said: Vec::new(), stdout };
+        process.api.base = loop {
+            let mut line = String::new();
+            assert_ne!(process.stdout.read_line(&mut line).unwrap(), 0, "it ended early: {:?}", process.said);
+            match line.trim_end().strip_prefix("listening on ") {
+                Some(base) => break base.to_owned(),
+                None => process.said.push(line.trim_end().to_owned()),
+            }
+        };
+        process
+    }
+
+    /// Ends it as a machine does when it loses power: no handler runs.
+    pub fn kill_9(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The token that `--token-dir tokens` left.
+pub fn token(dir: &Path, scope: &str) -> String {
+    std::fs::read_to_string(token_file(dir, scope)).unwrap().trim().to_owned()
+}
+
+pub fn token_file(dir: &Path, scope: &str) -> PathBuf {
+    dir.join("tokens").join(format!("{scope}.token"))
+}
+
+/// Runs a command of the binary against a server as an operator.
+pub fn cli(dir: &Path, api: &Api, arguments: &[&str]) -> Output {
+    binary()
+        .current_dir(dir)
+        .env("KILL_SWITCH_SERVER", &api.base)
+        .env("KILL_SWITCH_TOKEN", &api.operator)
+        .args(arguments)
+        .output()
+        .unwrap()
+}

@@ -1,0 +1,253 @@
+//! What filters hear: everything once, changes at once, nothing while there is nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use agent_kill_switch::wire::{ScoreSample, SyncAnswer};
+use async_trait::async_trait;
+use kill_switch::model::{Agent, Event, Millis, Token};
+use kill_switch::service::{Limits, SyncRequest, Synced};
+use kill_switch::store::{AgentQuery, EventQuery, Meta, Result, SqliteStore, Store, Tx};
+use serde_json::json;
+
+use crate::support::{Answer, Sidecar, eventually, kill};
+
+fn answer(answer: Answer) -> SyncAnswer {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    serde_json::from_str(&answer.text).unwrap()
+}
+
+fn ids(answer: &SyncAnswer) -> Vec<&str> {
+    answer.agents.iter().map(|agent| agent.agent_id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn the_first_answer_is_full_and_the_next_ones_are_differences() {
+    let sidecar = Sidecar::start().await;
+    let api = &sidecar.api;
+    api.guarded("a").await;
+    api.guarded("b").await;
+    let first = answer(api.sync("").await);
+    assert!(first.full && !first.more);
+    assert_eq!(ids(&first), ["a", "b"]);
+    let cursor = |answer: &SyncAnswer| format!("epoch={}&since={}", answer.epoch, answer.rev);
+    assert_eq!(api.sync(&cursor(&first)).await.status, 304);
+    api.patch("/v1/agents/b", json!({"kill_switch_threshold": 3})).await.ok();
+    let second = answer(api.sync(&cursor(&first)).await);
+    assert!(!second.full);
+    assert_eq!(ids(&second), ["b"]);
+    api.delete("/v1/agents/a").await;
+    let third = answer(api.sync(&cursor(&second)).await);
+    assert_eq!((ids(&third), third.deleted.as_slice()), (vec![], ["a".to_owned()].as_slice()));
+    assert_eq!(api.sync(&cursor(&third)).await.status, 304);
+    let caught_up = answer(api.sync(&cursor(&first)).await);
+    assert_eq!((ids(&caught_up), caught_up.deleted.len()), (vec!["b"], 1), "whoever missed some hears of all");
+}
+
+#[tokio::test]
+async fn an_empty_sidecar_answers_once_and_then_waits() {
+    let sidecar = Sidecar::start().await;
+    let first = answer(sidecar.api.sync("").await);
+    assert_eq!((first.rev, first.full, first.agents.len()), (0, true, 0));
+    assert_eq!(sidecar.api.sync(&format!("epoch={}&since=0", first.epoch)).await.status, 304);
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_life_or_of_the_future_gets_everything() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let epoch = answer(sidecar.api.sync("").await).epoch;
+    for query in ["epoch=another&since=1".to_owned(), format!("epoch={epoch}&since=999")] {
+        let full = answer(sidecar.api.sync(&format!("{query}&wait=20")).await);
+        assert!(full.full, "{query}");
+        assert_eq!((ids(&full), full.rev), (vec!["a"], 1));
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_poll_wakes_within_milliseconds_of_a_change() {
+    let sidecar = Sidecar::start().await;
+    let api = sidecar.api.clone();
+    api.guarded("a").await;
+    let first = answer(api.sync("").await);
+    let mut delays = Vec::new();
+    let mut cursor = first.rev;
+    for round in 0..10 {
+        let (waiting, query) = (api.clone(), format!("epoch={}&since={cursor}&wait=20&envoy=w{round}", first.epoch));
+        let poll = tokio::spawn(async move { (answer(waiting.sync(&query).await), Instant::now()) });
+        let name = format!("w{round}");
+        eventually("the poll waits", || async { sidecar.service.envoys().iter().any(|e| e.envoy == name) }).await;
+        api.report("/v1/kills", kill(&format!("k{round}"), &format!("agent-{round}"), 1)).await.ok();
+        let changed = Instant::now();
+        let (news, heard) = poll.await.unwrap();
+        assert_eq!(ids(&news), [format!("agent-{round}")]);
+        cursor = news.rev;
+        delays.push(heard.saturating_duration_since(changed));
+    }
+    // The best of ten: the others measure how busy the machine is.
+    assert!(delays.iter().min().unwrap() < &Duration::from_millis(20), "{delays:?}");
+}
+
+#[tokio::test]
+async fn a_poll_waits_as_long_as_it_asked_and_then_says_that_nothing_changed() {
+    let sidecar = Sidecar::start().await;
+    let epoch = answer(sidecar.api.sync("").await).epoch;
+    let begun = Instant::now();
+    assert_eq!(sidecar.api.sync(&format!("epoch={epoch}&since=0&wait=1")).await.status, 304);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn pages_of_a_full_answer_are_marked_and_miss_nothing_that_changes_meanwhile() {
+    let sidecar = Sidecar::start().await;
+    let mut tx = sidecar.store.begin().await.unwrap();
+    for n in 0..2_500 {
+        tx.save_agent(&Agent::new(&format!("agent-{n:04}"), 1)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    // The service learns of revisions by its own changes; this one brings it up to date.
+    sidecar.api.guarded("last").await;
+    let mut known = std::collections::BTreeMap::new();
+    let mut query = "envoy=edge".to_owned();
+    let mut pages = 0;
+    loop {
+        let page = answer(sidecar.api.sync(&query).await);
+        pages += 1;
+        assert!(page.full, "every page says that it is part of the whole");
+        for agent in page.agents {
+            known.insert(agent.agent_id.clone(), agent);
+        }
+        page.deleted.iter().for_each(|id| drop(known.remove(id)));
+        if pages == 1 {
+            sidecar.api.patch("/v1/agents/agent-0000", json!({"kill_switch_threshold": 3})).await.ok();
+            sidecar.api.delete("/v1/agents/agent-0001").await;
+        }
+        query = format!("envoy=edge&epoch={}&since={}", page.epoch, page.rev);
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!((pages, known.len()), (3, 2_500));
+    assert_eq!(known["agent-0000"].kill_switch_threshold, 3.0);
+    assert!(!known.contains_key("agent-0001"));
+    assert_eq!(sidecar.api.sync(&query).await.status, 304);
+    sidecar.api.guarded("news").await;
+    assert!(!answer(sidecar.api.sync(&query).await).full, "after the last page there are differences again");
+}
+
+#[tokio::test]
+async fn each_envoy_and_what_it_has_applied_is_listed() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let first = answer(sidecar.api.sync("envoy=edge-1").await);
+    sidecar.api.sync("envoy=edge-2").await;
+    sidecar.api.sync(&format!("envoy=edge-1&epoch={}&since={}", first.epoch, first.rev)).await;
+    let listed = sidecar.api.get("/v1/envoys").await.ok();
+    assert_eq!(
+        listed,
+        json!({"current_rev": 1, "envoys": [
+            {"envoy": "edge-1", "connected": true, "applied_rev": 1, "last_seen": "2024-01-15T10:30:00.000Z"},
+            {"envoy": "edge-2", "connected": true, "applied_rev": null, "last_seen": "2024-01-15T10:30:00.000Z"},
+        ]})
+    );
+    sidecar.clock.fetch_add(60_000, Ordering::SeqCst);
+    assert_eq!(sidecar.api.get("/v1/envoys").await.ok()["envoys"][0]["connected"], false);
+    let metrics = sidecar.api.get("/metrics").await.text;
+    assert!(metrics.contains("kill_switch_sync_age_seconds{envoy=\"edge-1\"} 60"), "{metrics}");
+}
+
+#[tokio::test]
+async fn thousands_of_waiting_polls_all_hear_of_a_change_and_end_when_the_sidecar_stops() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.guarded("a").await;
+    let epoch = answer(sidecar.api.sync("").await).epoch;
+    let wait_for_news = |since: u64| {
+        let polls: Vec<_> = (0..3_000)
+            .map(|n| {
+                let (service, epoch) = (Arc::clone(&sidecar.service), epoch.clone());
+                let wait = Duration::from_secs(50);
+                let request = SyncRequest { epoch, since, wait, envoy: format!("envoy-{}", n % 900) };
+                tokio::spawn(async move { service.sync(&request).await.unwrap() })
+            })
+            .collect();
+        polls
+    };
+    let polls = wait_for_news(1);
+    sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 3})).await.ok();
+    for poll in polls {
+        assert!(matches!(poll.await.unwrap(), Synced::Answer(answer) if answer.rev == 2));
+    }
+    let polls = wait_for_news(2);
+    sidecar.service.stop();
+    for poll in polls {
+        assert_eq!(poll.await.unwrap(), Synced::Unchanged);
+    }
+}
+
+#[tokio::test]
+async fn a_poll_that_finds_nothing_new_touches_no_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = SqliteStore::open(&dir.path().join("test.db")).await.unwrap();
+    let store = Arc::new(Counted { inner, calls: AtomicUsize::new(0) });
+    let sidecar = Sidecar::over(store.clone(), Limits::default(), dir).await;
+    sidecar.api.guarded("a").await;
+    let epoch = answer(sidecar.api.sync("envoy=edge").await).epoch;
+    let before = store.calls.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        assert_eq!(sidecar.api.sync(&format!("envoy=edge&epoch={epoch}&since=1")).await.status, 304);
+    }
+    assert_eq!(store.calls.load(Ordering::SeqCst), before);
+    sidecar.api.agent("a").await;
+    assert!(store.calls.load(Ordering::SeqCst) > before, "the count counts");
+}
+
+/// A store that counts how often it is asked for anything.
+struct Counted {
+    inner: SqliteStore,
+    calls: AtomicUsize,
+}
+
+impl Counted {
+    fn counted(&self) -> &SqliteStore {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        &self.inner
+    }
+}
+
+#[async_trait]
+impl Store for Counted {
+    async fn meta(&self) -> Result<Meta> {
+        self.counted().meta().await
+    }
+    async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
+        self.counted().agent(agent_id).await
+    }
+    async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
+        self.counted().agents(query).await
+    }
+    async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
+        self.counted().changes(since, limit).await
+    }
+    async fn events(&self, query: &EventQuery) -> Result<Vec<Event>> {
+        self.counted().events(query).await
+    }
+    async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
+        self.counted().scores(agent_id, since_ms, limit).await
+    }
+    async fn tokens(&self) -> Result<Vec<Token>> {
+        self.counted().tokens().await
+    }
+    async fn pending_alerts(&self) -> Result<Vec<u64>> {
+        self.counted().pending_alerts().await
+    }
+    async fn check_writable(&self, now_ms: Millis) -> Result<()> {
+        self.counted().check_writable(now_ms).await
+    }
+    async fn begin(&self) -> Result<Box<dyn Tx>> {
+        self.counted().begin().await
+    }
+    async fn close(&self) {
+        self.counted().close().await;
+    }
+}

@@ -1,0 +1,94 @@
+//! OpenAI Responses: lists of items.
+
+use agent_kill_switch::detect::window::ToolTurn;
+use agent_kill_switch::turn::Format::OpenAiResponses;
+use agent_kill_switch::wire::Counting::{Literal, Progress};
+
+use crate::support::*;
+
+const PATH: &str = "/v1/responses";
+
+#[test]
+fn results_without_their_calls_are_the_input() {
+    let body = r#"{"previous_response_id": "resp_1", "input": [
+        {"type": "function_call_output", "call_id": "c1", "output": "it works now"}]}"#;
+    for counting in [Literal, Progress] {
+        let turn = decode_as(counting, PATH, body).unwrap();
+        assert_eq!((turn.input, turn.tools), (fingerprint(&["it works now"]), ToolTurn::None), "{counting:?}");
+    }
+}
+
+#[test]
+fn a_string_after_a_previous_response_is_the_input() {
+    assert_eq!(
+        input(PATH, r#"{"previous_response_id": "resp_1", "input": "go on then"}"#),
+        fingerprint(&["go on then"])
+    );
+}
+
+#[test]
+fn references_to_items_say_nothing() {
+    let body = r#"{"input": [{"role": "user", "content": "start here"}, {"type": "item_reference", "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "c1", "output": "and a result"}]}"#;
+    assert_eq!(decode(PATH, body).unwrap().input, fingerprint(&["start here", "and a result"]));
+}
+
+#[test]
+fn every_kind_of_call_that_the_client_runs_is_a_call() {
+    for (call, output, expected) in [
+        (
+            r#"{"type": "custom_tool_call", "call_id": "c", "name": "sh", "input": "ls -l"}"#,
+            r#"{"type": "custom_tool_call_output", "call_id": "c", "output": "total 8"}"#,
+            ("sh", "ls -l"),
+        ),
+        (
+            r#"{"type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": ["ls"]}, "status": "completed"}"#,
+            r#"{"type": "local_shell_call_output", "call_id": "c", "output": "total 8"}"#,
+            ("local_shell_call", r#"{"command": ["ls"], "type": "exec"}"#),
+        ),
+        (
+            r#"{"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}"#,
+            r#"{"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "total 8", "stderr": ""}]}"#,
+            ("shell_call", r#"{"commands": ["ls"]}"#),
+        ),
+    ] {
+        let body = format!(r#"{{"input": [{{"role": "user", "content": "go"}}, {call}, {output}]}}"#);
+        let turn = decode(PATH, &body).unwrap();
+        assert_eq!((turn.input, turn.tools), (fingerprint(&["total 8"]), results(&[expected])), "{body}");
+        let answer = json_answer(OpenAiResponses, &format!(r#"{{"output": [{call}]}}"#));
+        assert_eq!(answer, calls(&[expected]), "{call}");
+    }
+}
+
+#[test]
+fn a_search_at_the_provider_is_no_call() {
+    let body = r#"{"output": [{"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "rain"}},
+        {"type": "message", "content": [{"type": "output_text", "text": "it will rain"}]}]}"#;
+    assert_eq!(json_answer(OpenAiResponses, body), words(&["it will rain"]));
+}
+
+#[test]
+fn a_screenshot_is_opaque() {
+    let body = |image: &str| {
+        format!(
+            r#"{{"input": [{{"type": "computer_call", "call_id": "c", "action": {{"type": "click", "x": 1}}}},
+            {{"type": "computer_call_output", "call_id": "c", "output": {{"type": "computer_screenshot", "image_url": "data:image/png;base64,{image}"}}}}]}}"#
+        )
+    };
+    let read = |image| decode(PATH, body(image)).unwrap();
+    assert_eq!(read("iVBORw0KGgo111="), read("iVBORw0KGgo111="));
+    assert_ne!(read("iVBORw0KGgo111=").input, read("iVBORw0KGgo222=").input);
+    assert_eq!(read("i").tools, results(&[("computer_call", r#"{"type": "click", "x": 1}"#)]));
+}
+
+#[test]
+fn a_refusal_is_an_answer() {
+    let whole = r#"{"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot help"}]}]}"#;
+    assert_eq!(json_answer(OpenAiResponses, whole), words(&["I cannot help"]));
+    let parts = [
+        r#"{"type":"response.refusal.delta","delta":"I can"}"#,
+        r#"{"type":"response.refusal.delta","delta":"not help"}"#,
+        r#"{"type":"response.refusal.done","refusal":"I cannot help"}"#,
+    ];
+    assert_eq!(event_answer(OpenAiResponses, &parts), words(&["I cannot help"]));
+}
