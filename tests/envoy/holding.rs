@@ -115,6 +115,24 @@ fn requests_without_a_body_pass() {
 }
 
 #[test]
+fn a_client_that_waits_for_permission_to_send_its_body_gets_it() {
+    run(async {
+        for (hold, mesh) in both("polite").await {
+            let body = ask("hello").body_text();
+            let request = by_hand(CHAT, "polite", "expect: 100-continue", &body);
+            let (head, _) = request.split_at(request.len() - body.len());
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            raw.send(head).await;
+            raw.until("100 Continue").await;
+            raw.send(&body).await;
+            raw.until("200 OK").await;
+            raw.until("chat.completion").await;
+            assert_eq!(mesh.llm.received_from("polite").len(), 1, "{hold}");
+        }
+    });
+}
+
+#[test]
 fn what_is_not_plain_http_passes_while_the_agent_is_active_and_is_refused_when_not() {
     run(async {
         for (hold, mesh) in both("other").await {

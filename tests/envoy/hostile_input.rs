@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lab::Answer;
-use lab::mesh::{Mesh, MeshOptions};
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::wait_until;
 use lab::raw::Raw;
+use lab::{Answer, prose};
 use serde_json::json;
 
 use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, chunk, head_by_hand, looping, run};
@@ -123,6 +124,12 @@ fn invented_agent_ids_do_not_grow_memory() {
         call_as(&mesh, ids(0, 200)).await;
         let before = memory(&mesh).await;
         call_as(&mesh, ids(200, 2000)).await;
+        wait_until("the sidecar knows them, and Envoy knows that", SOON, || async {
+            mesh.settled().await;
+            mesh.api("GET", "/v1/agents/invented-2199", None).await.0 == 200
+        })
+        .await;
+        mesh.settled().await;
         let after = memory(&mesh).await;
         let grown = after.saturating_sub(before);
         eprintln!("memory: {} KiB before, {} KiB grown by 2,000 invented agents", before >> 10, grown >> 10);
@@ -156,6 +163,41 @@ async fn memory(mesh: &Mesh) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{}/statm", mesh.envoy.id())).unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
+}
+
+#[test]
+fn answers_that_make_no_sense_pass_whole() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("babel", json!({})).await;
+        let words = "word ".repeat(1 << 20);
+        let events = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{words}\"}}}}]}}\n\n");
+        let answers = [
+            ("one event of 5 MB", "text/event-stream", events),
+            (
+                "one text of 5 MB",
+                "application/json",
+                format!("{{\"choices\":[{{\"message\":{{\"content\":\"{words}\"}}}}]}}"),
+            ),
+            ("brackets", "application/json", "[".repeat(300_000)),
+            (
+                "half a character",
+                "application/json",
+                "{\"choices\":[{\"message\":{\"content\":\"\\ud83d\"}}]}".to_owned(),
+            ),
+            ("a line without an end", "application/x-ndjson", "x".repeat(3 << 20)),
+            ("nothing", "text/event-stream", String::new()),
+            ("no JSON", "application/json", "<html>502</html>".to_owned()),
+        ];
+        let caller = mesh.caller("babel");
+        for (number, (what, content_type, body)) in answers.into_iter().enumerate() {
+            let headers = vec![("content-type".to_owned(), content_type.to_owned())];
+            mesh.llm.enqueue([Answer { raw: Some(body.clone()), headers, ..Answer::default() }]);
+            let reply = caller.call(&ask(&prose::sentence(number as u64)), None).await.unwrap();
+            assert_eq!((reply.status, reply.body == body), (200, true), "{what}");
+        }
+        assert_works(&mesh, "after-babel").await;
+    });
 }
 
 #[test]

@@ -1,29 +1,44 @@
 //! A sidecar that answers nonsense does no harm: what cannot be read whole is not applied, and traffic goes on.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use lab::mesh::{Mesh, MeshOptions, SOON};
-use lab::proc::wait_until;
-use lab::{Answer, MockLlm};
+use lab::proc::{wait_until, wait_until_some};
+use lab::{Answer, EnvoyConfig, MockLlm};
 use serde_json::{Value, json};
 
 use crate::support::{SIXTH_REFUSED, looping, run};
 
-/// What stands in for the sidecar: it answers every sync with what it is told to, and takes no kill report.
+/// What stands in for the sidecar: it answers every sync with what it is told to, and every report with a status.
 struct Liar {
     server: MockLlm,
     says: Arc<Mutex<Answer>>,
 }
 
 impl Liar {
-    async fn start() -> Self {
+    async fn start(report_status: u16) -> Self {
         let (server, says) = (MockLlm::start().await, Arc::new(Mutex::new(good(1, &["known"]))));
         let answer = Arc::clone(&says);
         server.decide(move |ask| {
             let answer = answer.lock().unwrap().clone();
-            Some(if ask.path == "/v1/sync" { answer } else { marked(500, "no") })
+            Some(if ask.path == "/v1/sync" { answer } else { marked(report_status, "no") })
         });
         Self { server, says }
+    }
+
+    /// A mesh that takes it for the sidecar, once its first policy is in force.
+    async fn mesh(&self, filter: Value) -> Mesh {
+        let address = self.server.address();
+        let mesh = Mesh::with(MeshOptions {
+            filter,
+            sidecar_runs: false,
+            envoy: Box::new(move |config| EnvoyConfig { sidecar: Some(address), ..config }),
+            ..MeshOptions::default()
+        })
+        .await;
+        wait_until("the first policy is in force", SOON, || async { self.polls() > 1 }).await;
+        mesh
     }
 
     /// Answers this from now on, and waits until it has been heard several times.
@@ -41,15 +56,8 @@ impl Liar {
 #[test]
 fn a_sidecar_that_answers_nonsense_leaves_traffic_and_the_last_known_policy_alone() {
     run(async {
-        let liar = Liar::start().await;
-        let address = liar.server.address();
-        let mesh = Mesh::with(MeshOptions {
-            sidecar_runs: false,
-            envoy: Box::new(move |config| lab::EnvoyConfig { sidecar: Some(address), ..config }),
-            ..MeshOptions::default()
-        })
-        .await;
-        wait_until("the first policy is in force", SOON, || async { liar.polls() > 1 }).await;
+        let liar = Liar::start(500).await;
+        let mesh = liar.mesh(json!({})).await;
         assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED);
 
         for (number, (what, lie)) in lies().into_iter().enumerate() {
@@ -61,6 +69,39 @@ fn a_sidecar_that_answers_nonsense_leaves_traffic_and_the_last_known_policy_alon
             assert_eq!(looping(&mesh.caller(&next), 6).await, SIXTH_REFUSED, "after {what} good policy is applied");
         }
         assert!(mesh.envoy.stat("wasmcustom.kill_switch.outbox_depth").await > 0, "reports wait for a better sidecar");
+    });
+}
+
+#[test]
+fn a_report_that_the_sidecar_refuses_for_good_is_logged_without_the_words_of_the_agent() {
+    run(async {
+        let liar = Liar::start(422).await;
+        let mesh = liar.mesh(json!({"evidence": "excerpt"})).await;
+        assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED);
+        let line = wait_until_some("a line in the log", SOON, || async {
+            mesh.envoy.log().lines().find(|line| line.contains("refuses a kill report (422)")).map(str::to_owned)
+        })
+        .await;
+        assert!(line.contains("\"agent_id\":\"known\"") && line.contains("\"score\":13"), "{line}");
+        let sent = liar.server.received().into_iter().find(|request| request.path == "/v1/kills").unwrap();
+        assert!(sent.json()["excerpt"].as_str().unwrap().contains("shipped"), "the report itself has an excerpt");
+        assert!(!mesh.envoy.log().contains("shipped"), "the log has not: {line}");
+    });
+}
+
+#[test]
+fn a_sidecar_that_never_waits_is_not_flooded() {
+    run(async {
+        let liar = Liar::start(500).await;
+        let mesh = liar.mesh(json!({})).await;
+        for answer in [Answer { delay_ms: 0, ..marked(304, "") }, Answer { delay_ms: 0, ..good(1, &["known"]) }] {
+            liar.say(answer).await;
+            let (before, started) = (liar.polls(), Instant::now());
+            wait_until("some polls", SOON, || async { liar.polls() > before + 40 }).await;
+            let each = started.elapsed() / 40;
+            assert!(each > Duration::from_millis(5), "a poll every {each:?}");
+        }
+        assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED);
     });
 }
 

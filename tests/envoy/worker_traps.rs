@@ -25,10 +25,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         assert_eq!(looping(&mesh.caller("looper"), 4).await, [200; 4]);
 
         let streams = open_streams(&mesh).await;
-        let mut trapped = Raw::connect(mesh.envoy.address()).await;
-        trapped.send("GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n").await;
-        let answer = trapped.to_end().await;
-        assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
+        trap(&mesh).await;
         let mut whole = 0;
         for mut stream in streams {
             whole += usize::from(stream.to_end().await.contains("[DONE]"));
@@ -46,6 +43,33 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         mesh.activate("dead").await;
         wait_until("policy still arrives", SOON, || async { looping(&mesh.caller("dead"), 1).await == [200] }).await;
     });
+}
+
+#[test]
+fn traps_in_every_worker_lose_neither_kills_nor_policy() {
+    let module = trap_module();
+    run(async {
+        let mesh = Mesh::with(MeshOptions { module: Some(module), ..MeshOptions::default() }).await;
+        for round in ["first", "second"] {
+            mesh.enable(round, json!({})).await;
+            assert_eq!(looping(&mesh.caller(round), 6).await, SIXTH_REFUSED, "{round}");
+            let before = mesh.connections().await;
+            while mesh.connections().await.iter().zip(&before).any(|(after, before)| after < &(before + 3)) {
+                trap(&mesh).await;
+            }
+            every_worker_serves(&mesh).await;
+            assert_eq!(looping(&mesh.caller(round).without_keep_alive(), 12).await, [403; 12], "{round}");
+            assert_eq!(mesh.kills(round, 1).await.len(), 1, "{round}: the report outlives the worker that made it");
+        }
+    });
+}
+
+/// A request that traps the worker that takes it, unless that worker has no VM just then.
+async fn trap(mesh: &Mesh) {
+    let mut raw = Raw::connect(mesh.envoy.address()).await;
+    raw.send("GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n").await;
+    let answer = raw.to_end().await;
+    assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
 }
 
 const STREAMS: usize = 16;
