@@ -163,7 +163,7 @@ fn the_official_clients_read_that_completion() {
     run(async {
         let mesh = COMPLETION.get().await;
         deactivated(&mesh, "silent").await;
-        for library in ["openai", "anthropic"] {
+        for library in ["openai", "anthropic", "gemini", "ollama"] {
             for arguments in [&["--agent-id", "silent"][..], &["--agent-id", "silent", "--stream"]] {
                 let outcome = python.run(library, &mesh.envoy.url(), arguments).await.remove(0);
                 let text = outcome.text.clone().unwrap_or_default();

@@ -11,14 +11,16 @@ use crate::support::{Shared, run};
 static MESH: Shared =
     Shared::new(|| MeshOptions { filter: json!({"dashboard_url": "http://dashboard.test"}), ..MeshOptions::default() });
 
-/// Library, and further arguments.
-const CLIENTS: [(&str, &[&str]); 6] = [
-    ("openai", &[]),
-    ("openai", &["--stream"]),
-    ("openai", &["--api", "responses"]),
-    ("openai", &["--api", "responses", "--stream"]),
-    ("anthropic", &[]),
-    ("anthropic", &["--stream"]),
+/// Library, further arguments, and what it raises when permission is denied.
+const CLIENTS: [(&str, &[&str], &str); 8] = [
+    ("openai", &[], "PermissionDeniedError"),
+    ("openai", &["--stream"], "PermissionDeniedError"),
+    ("openai", &["--api", "responses"], "PermissionDeniedError"),
+    ("openai", &["--api", "responses", "--stream"], "PermissionDeniedError"),
+    ("anthropic", &[], "PermissionDeniedError"),
+    ("anthropic", &["--stream"], "PermissionDeniedError"),
+    ("gemini", &["--stream"], "ClientError"),
+    ("ollama", &["--stream"], "ResponseError"),
 ];
 
 #[test]
@@ -27,7 +29,7 @@ fn healthy_use_of_the_official_clients_is_untouched() {
     run(async {
         let mesh = MESH.get().await;
         let questions: Vec<String> = (0..8).map(|seed| format!("Why is it that {}?", prose::sentence(seed))).collect();
-        for (library, arguments) in CLIENTS {
+        for (library, arguments, _) in CLIENTS {
             let agent = name("healthy", library, arguments);
             mesh.enable(&agent, json!({})).await;
             let mut arguments = [arguments, &["--agent-id", &agent, "--calls", "8"]].concat();
@@ -46,7 +48,7 @@ fn after_a_kill_the_official_clients_raise_their_permission_error_at_once() {
     let Some(python) = PythonClient::get() else { return };
     run(async {
         let mesh = MESH.get().await;
-        for (library, arguments) in CLIENTS {
+        for (library, arguments, exception) in CLIENTS {
             let agent = name("looping", library, arguments);
             mesh.enable(&agent, json!({})).await;
             let answer = "x-lab-answer=I could not find that order. Please check it again.";
@@ -55,15 +57,15 @@ fn after_a_kill_the_official_clients_raise_their_permission_error_at_once() {
             let (answered, refused) = outcomes.split_at(5);
             assert!(answered.iter().all(|outcome| outcome.ok), "{agent}: {answered:?}");
             assert_eq!(refused.len(), 3, "{agent}");
-            refused.iter().for_each(|outcome| assert_refusal(outcome, &agent));
+            refused.iter().for_each(|outcome| assert_refusal(outcome, exception, &agent));
             assert_eq!(mesh.llm.received_from(&agent).len(), 5, "{agent}: refused calls never reach the model");
             assert_eq!(mesh.kills(&agent, 1).await.len(), 1, "{agent}: one kill");
         }
     });
 }
 
-fn assert_refusal(outcome: &Outcome, agent: &str) {
-    assert_eq!(outcome.exception, "PermissionDeniedError", "{agent}: {outcome:?}");
+fn assert_refusal(outcome: &Outcome, exception: &str, agent: &str) {
+    assert_eq!(outcome.exception, exception, "{agent}: {outcome:?}");
     assert_eq!((outcome.status, outcome.attempts), (Some(403), 1), "{agent} does not retry: {outcome:?}");
     let what_happened = format!("Agent {agent} is inactive: the kill switch deactivated it");
     for part in [&what_happened, "until a person activates the agent", "dashboard (http://dashboard.test)"] {

@@ -6,7 +6,7 @@ use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, ask, looping, run};
+use crate::support::{SIXTH_REFUSED, ask, chatting, looping, run};
 
 const OUTBOX_DEPTH: &str = "wasmcustom.kill_switch.outbox_depth";
 
@@ -56,8 +56,8 @@ fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
         mesh.settled().await;
 
         mesh.sidecar.stop().await;
-        assert_eq!(looping(&mesh.caller("killed"), 2).await, [403; 2], "killed stays killed");
-        assert_eq!(looping(&mesh.caller("stopped"), 2).await, [403; 2], "stopped stays stopped");
+        assert_eq!(chatting(&mesh.caller("killed"), 2).await, [403; 2], "killed stays killed");
+        assert_eq!(chatting(&mesh.caller("stopped"), 2).await, [403; 2], "stopped stays stopped");
         assert_eq!(looping(&mesh.caller("off"), 8).await, [200; 8], "off stays off");
         assert_eq!(looping(&mesh.caller("stranger"), 8).await, [200; 8], "strangers pass");
         assert_eq!(looping(&mesh.caller("loops-later"), 6).await, SIXTH_REFUSED, "loops still die");
@@ -67,8 +67,8 @@ fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
         assert_eq!(mesh.agent("loops-later").await["active"], false);
         mesh.activate("killed").await;
         mesh.settled().await;
-        assert_eq!(looping(&mesh.caller("killed"), 1).await, [200]);
-        assert_eq!(looping(&mesh.caller("loops-later"), 1).await, [403]);
+        assert_eq!(chatting(&mesh.caller("killed"), 1).await, [200]);
+        assert_eq!(chatting(&mesh.caller("loops-later"), 1).await, [403]);
     });
 }
 
@@ -101,7 +101,7 @@ async fn never_served_while(mesh: &mut Mesh, agent: &str) {
     let done = AtomicBool::new(false);
     let hammer = async {
         while !done.load(Ordering::Relaxed) {
-            assert_eq!(looping(&caller, 1).await, [403], "{agent} was killed");
+            assert_eq!(chatting(&caller, 1).await, [403], "{agent} was killed");
         }
     };
     let recovery = async {

@@ -8,7 +8,7 @@ use lab::proc::{wait_until, wait_until_some};
 use lab::{Answer, EnvoyConfig, MockLlm};
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, looping, run};
+use crate::support::{SIXTH_REFUSED, chatting, looping, run};
 
 /// What stands in for the sidecar: it answers every sync with what it is told to, and every report with a status.
 struct Liar {
@@ -63,12 +63,31 @@ fn a_sidecar_that_answers_nonsense_leaves_traffic_and_the_last_known_policy_alon
         for (number, (what, lie)) in lies().into_iter().enumerate() {
             liar.say(lie).await;
             let (next, stranger) = (format!("agent-{number}"), format!("stranger-{number}"));
-            assert_eq!(looping(&mesh.caller("known"), 1).await, [403], "after {what} killed stays killed");
+            assert_eq!(chatting(&mesh.caller("known"), 1).await, [403], "after {what} killed stays killed");
             assert_eq!(looping(&mesh.caller(&stranger), 8).await, [200; 8], "after {what} strangers pass");
             liar.say(good(10 + number as u64, &[&next])).await;
             assert_eq!(looping(&mesh.caller(&next), 6).await, SIXTH_REFUSED, "after {what} good policy is applied");
         }
         assert!(mesh.envoy.stat("wasmcustom.kill_switch.outbox_depth").await > 0, "reports wait for a better sidecar");
+    });
+}
+
+#[test]
+fn a_sidecar_that_has_not_heard_of_a_kill_does_not_undo_it_and_only_an_activation_does() {
+    run(async {
+        let liar = Liar::start(500).await;
+        let mesh = liar.mesh(json!({})).await;
+        assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED);
+        for (epoch, full) in [("e", false), ("e", true), ("another", true)] {
+            let unaware = json!({"epoch": epoch, "rev": 20, "full": full, "agents": [policy("known")]});
+            liar.say(marked(200, &unaware.to_string())).await;
+            assert_eq!(chatting(&mesh.caller("known"), 1).await, [403], "epoch {epoch}, full: {full}");
+        }
+        let mut activated = policy("known");
+        activated["generation"] = json!(1);
+        let activation = json!({"epoch": "another", "rev": 21, "agents": [activated]});
+        liar.say(marked(200, &activation.to_string())).await;
+        assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED, "activated, with a fresh window");
     });
 }
 

@@ -77,9 +77,18 @@ pub async fn looping(caller: &Caller, calls: usize) -> Vec<u16> {
     statuses(&loop_replies(caller, calls).await)
 }
 
+/// Makes so many calls that are no loop, so that whoever refuses them remembers why; their statuses.
+pub async fn chatting(caller: &Caller, calls: usize) -> Vec<u16> {
+    statuses(&replies(Kind::Chatty, caller, calls).await)
+}
+
 /// Makes so many calls of a loop; what came back.
 pub async fn loop_replies(caller: &Caller, calls: usize) -> Vec<Reply> {
-    let mut agent = Agent::new(Kind::Looping, caller.clone(), Format::OpenAiChat, false);
+    replies(Kind::Looping, caller, calls).await
+}
+
+async fn replies(kind: Kind, caller: &Caller, calls: usize) -> Vec<Reply> {
+    let mut agent = Agent::new(kind, caller.clone(), Format::OpenAiChat, false);
     let mut replies = Vec::with_capacity(calls);
     for _ in 0..calls {
         replies.push(agent.call().await.reply.unwrap());

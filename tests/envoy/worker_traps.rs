@@ -10,7 +10,7 @@ use lab::proc::{trap_module, wait_until};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, by_hand, looping, run};
+use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run};
 
 #[test]
 fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
@@ -33,7 +33,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         assert!((1..STREAMS).contains(&whole), "one worker's streams are cut and the other's are not: {whole} whole");
 
         every_worker_serves(&mesh).await;
-        assert_eq!(looping(&mesh.caller("dead").without_keep_alive(), 12).await, [403; 12], "killed stays killed");
+        assert_eq!(chatting(&mesh.caller("dead").without_keep_alive(), 12).await, [403; 12], "killed stays killed");
         assert_eq!(
             looping(&mesh.caller("looper"), 2).await,
             [200, 403],
@@ -41,7 +41,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         );
         assert_eq!(mesh.kills("looper", 1).await.len(), 1, "reports still arrive");
         mesh.activate("dead").await;
-        wait_until("policy still arrives", SOON, || async { looping(&mesh.caller("dead"), 1).await == [200] }).await;
+        wait_until("policy still arrives", SOON, || async { chatting(&mesh.caller("dead"), 1).await == [200] }).await;
     });
 }
 
@@ -58,7 +58,7 @@ fn traps_in_every_worker_lose_neither_kills_nor_policy() {
                 trap(&mesh).await;
             }
             every_worker_serves(&mesh).await;
-            assert_eq!(looping(&mesh.caller(round).without_keep_alive(), 12).await, [403; 12], "{round}");
+            assert_eq!(chatting(&mesh.caller(round).without_keep_alive(), 12).await, [403; 12], "{round}");
             assert_eq!(mesh.kills(round, 1).await.len(), 1, "{round}: the report outlives the worker that made it");
         }
     });
