@@ -62,6 +62,7 @@ fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
         assert_eq!(looping(&mesh.caller("stranger"), 8).await, [200; 8], "strangers pass");
         assert_eq!(looping(&mesh.caller("loops-later"), 6).await, SIXTH_REFUSED, "loops still die");
 
+        report_waits(&mesh).await;
         mesh.sidecar.resume().await;
         assert_eq!(mesh.kills("loops-later", 1).await.len(), 1, "the report was kept");
         assert_eq!(mesh.agent("loops-later").await["active"], false);
@@ -84,7 +85,7 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undo
             // The report is on its way, or has just been taken without our being told.
             assert_eq!(looping(&caller, 1).await, [403], "{agent}");
             if agent == "before" {
-                wait_until("the report waits", SOON, || async { mesh.envoy.stat(OUTBOX_DEPTH).await == 1 }).await;
+                report_waits(&mesh).await;
             }
             never_served_while(&mut mesh, agent).await;
             assert_eq!(mesh.events(agent, "kill_switch").await.len(), 1, "{agent}: no duplicate");
@@ -92,6 +93,14 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undo
             assert_eq!((&state["active"], &state["deactivated_by"]), (&json!(false), &json!("kill_switch")), "{agent}");
         }
     });
+}
+
+/// Waits until a report was sent in vain, and is kept.
+async fn report_waits(mesh: &Mesh) {
+    wait_until("a report is sent in vain", SOON, || async {
+        mesh.envoy.log().contains("a kill report waits for the sidecar") && mesh.envoy.stat(OUTBOX_DEPTH).await == 1
+    })
+    .await;
 }
 
 /// Brings the sidecar back, which still says "active" until the report has arrived, and changes the agent's settings,
