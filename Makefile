@@ -47,8 +47,17 @@ sidecar: toolchain ## the sidecar, for tests and the demo
 envoy: ## a real Envoy: ENVOY_BIN, the one on PATH, or a pinned one
 	@tools/get-envoy >/dev/null
 
-fuzz: toolchain ## a short run of every fuzz target
-	cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(or $(SECONDS_EACH),5)
+# With cargo-fuzz installed, libFuzzer with the address sanitizer; without it, a plain mutation driver on stable Rust.
+FUZZ_SECONDS ?= 20
+fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
+	@if cargo fuzz --version >/dev/null 2>&1; then \
+	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --write-corpus; \
+	  for target in decode sse normalise window; do \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run $$target --features libfuzzer -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	  done; \
+	else \
+	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(FUZZ_SECONDS); \
+	fi
 
 fmt: ## format everything
 	cargo fmt --all

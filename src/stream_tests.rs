@@ -192,7 +192,8 @@ fn switched_off_means_no_body_is_touched() {
 #[test]
 fn what_cannot_be_judged_is_forwarded_and_counted() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
-    let cases: [(&[(&str, &str)], bool, Outcome); 8] = [
+    type Case<'a> = (&'a [(&'a str, &'a str)], bool, Outcome);
+    let cases: [Case<'_>; 8] = [
         (&[("x-agent-id", "")], false, Outcome::NoAgent),
         (&[("x-agent-id", "no spaces")], false, Outcome::BadAgentId),
         (&[("x-agent-id", "stranger")], false, Outcome::UnknownAgent),

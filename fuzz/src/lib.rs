@@ -134,7 +134,7 @@ impl Tokens {
 impl Sink for Tokens {
     fn word(&mut self, word: Word<'_>) {
         match word {
-            Word::Ascii(bytes) => self.add(0, bytes),
+            Word::Ascii(bytes) | Word::Short(bytes, _) => self.add(0, bytes),
             Word::Folded(bytes) => self.add(1, bytes),
         }
     }

@@ -33,7 +33,9 @@ impl Display {
 impl Sink for Display {
     fn word(&mut self, word: Word<'_>) {
         match word {
-            Word::Ascii(bytes) => self.write(&String::from_utf8_lossy(bytes).to_ascii_lowercase()),
+            Word::Ascii(bytes) | Word::Short(bytes, _) => {
+                self.write(&String::from_utf8_lossy(bytes).to_ascii_lowercase())
+            }
             Word::Folded(bytes) => self.write(&String::from_utf8_lossy(bytes)),
         }
     }

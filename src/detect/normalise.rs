@@ -56,6 +56,9 @@ pub enum Word<'a> {
     Ascii(&'a [u8]),
     /// Already lowercased.
     Folded(&'a [u8]),
+    /// At most seven ASCII letters, as they are and already folded, the first in the lowest byte: most words are short,
+    /// and were loaded into a register to find their end.
+    Short(&'a [u8], u64),
 }
 
 /// What a number is, judged by how it stands.
@@ -165,44 +168,36 @@ impl Scanner {
         let decidable = if ended { text.len() } else { text.len().saturating_sub(LOOK_AHEAD) };
         let mut at = 0;
         while at < decidable {
-            let rest = text.get(at..).unwrap_or_default();
-            at += match self.before {
-                Before::Number => self.after_number(rest, sink),
-                _ => self.token_or_gap(rest, sink),
-            };
+            at += self.step(text.get(at..).unwrap_or_default(), sink);
         }
         at
     }
 
-    /// Takes one token, or a gap and what ends it.
+    /// Takes one token or gap.
     #[inline(always)]
-    fn token_or_gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        let mut kinds = 0;
-        let mut len = 0;
-        for &byte in rest.iter().take(WORD_MAX) {
-            let kind = class(byte);
-            if kind == 0 || kind == OTHER {
-                break;
-            }
-            kinds |= kind;
-            len += 1;
+    fn step(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        if self.before == Before::Number
+            && let Some(len) = number_group(rest)
+        {
+            // `.5` or `,000` right after a number belongs to it and says nothing new.
+            return len;
         }
-        let run = rest.get(..len).unwrap_or_default();
-        if kinds & DIGIT == 0 && kinds != 0 && !(len == 8 && kinds == HEX_LETTER) {
-            sink.word(Word::Ascii(run));
+        if rest.first().is_some_and(|&byte| class(byte) == 0) {
+            return self.gap(rest, sink);
+        }
+        if let Some((len, folded)) = short_word(rest) {
+            sink.word(Word::Short(rest.get(..len).unwrap_or_default(), folded));
             self.before = Before::Token;
             return len;
         }
-        match rest.first().map(|&byte| class(byte)) {
-            Some(0) => self.gap(rest, sink),
-            Some(OTHER) => self.other(rest, sink),
-            _ => self.with_digits(rest, run, kinds, sink),
-        }
+        self.token(rest, sink)
     }
 
+    #[inline(always)]
     fn gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         // Bounded, so that a long gap cannot run past what is decidable by more than a word.
-        let len = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == 0).count();
+        let rest = rest.get(..WORD_MAX).unwrap_or(rest);
+        let len = rest.iter().position(|&byte| class(byte) != 0).unwrap_or(rest.len());
         let bytes = rest.get(..len).unwrap_or_default();
         self.before = match bytes.last() {
             Some(b'#' | b'-' | b'_') => Before::Tie,
@@ -210,6 +205,29 @@ impl Scanner {
         };
         sink.gap(bytes);
         len
+    }
+
+    /// Takes a token of any kind.
+    fn token(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        let longest = rest.get(..WORD_MAX).unwrap_or(rest);
+        let mut kinds = 0;
+        let ends = |&byte: &u8| {
+            let kind = class(byte);
+            let is_word = kind & (DIGIT | HEX_LETTER | LETTER) != 0;
+            kinds |= if is_word { kind } else { 0 };
+            !is_word
+        };
+        let len = longest.iter().position(ends).unwrap_or(longest.len());
+        let run = longest.get(..len).unwrap_or_default();
+        match kinds {
+            0 => self.other(rest, sink),
+            _ if kinds & DIGIT == 0 && !(len == 8 && kinds == HEX_LETTER) => {
+                sink.word(Word::Ascii(run));
+                self.before = Before::Token;
+                len
+            }
+            _ => self.with_digits(rest, run, kinds, sink),
+        }
     }
 
     /// A run that holds a digit, or that may begin a UUID.
@@ -259,15 +277,6 @@ impl Scanner {
         run.len()
     }
 
-    /// `.5` or `,000` right after a number belongs to it and says nothing new.
-    fn after_number(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        if let Some(len) = number_group(rest) {
-            return len;
-        }
-        self.before = Before::Token;
-        self.token_or_gap(rest, sink)
-    }
-
     /// Letters, ideographs, symbols and white space beyond ASCII.
     fn other(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == OTHER).count();
@@ -297,6 +306,32 @@ impl Scanner {
         self.before = Before::Gap;
         whole.len()
     }
+}
+
+/// The length of the word at the start of `rest`, and its letters folded, if it is one to seven ASCII letters and nothing
+/// that could be part of another token follows. Eight bytes are judged at once.
+#[inline(always)]
+fn short_word(rest: &[u8]) -> Option<(usize, u64)> {
+    let bytes = rest.first_chunk().copied().map(u64::from_le_bytes)?;
+    let letters = in_range(bytes | (LOW * 0x20), b'a', b'z') & !bytes;
+    let others = !letters & HIGH;
+    let len = others.trailing_zeros() as usize / 8;
+    let next = bytes >> (len * 8 % 64) & 0xFF;
+    let ends = len > 0 && len < 8 && !(next as u8).is_ascii_digit();
+    let mask = (1 << (len * 8 % 64)) - 1;
+    ends.then_some((len, (bytes | (LOW * 0x20)) & mask))
+}
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of each byte that is ASCII and within a range. Bytes that are not ASCII may be marked too.
+#[inline(always)]
+fn in_range(bytes: u64, first: u8, last: u8) -> u64 {
+    let seven = bytes & !HIGH;
+    let from = seven + LOW * u64::from(0x80 - first);
+    let beyond = seven + LOW * u64::from(0x7F - last);
+    from & !beyond & HIGH
 }
 
 /// Cuts a character that the word limit would split in two off the end.

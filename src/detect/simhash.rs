@@ -127,7 +127,6 @@ const BLOCK: usize = 8;
 #[derive(Clone, Debug, Default)]
 struct Votes {
     waiting: [u64; BLOCK],
-    waits: usize,
     planes: [u64; PLANES],
     total: u64,
 }
@@ -135,20 +134,19 @@ struct Votes {
 impl Votes {
     #[inline(always)]
     fn add(&mut self, feature: u64) {
-        self.total += 1;
-        if let Some(slot) = self.waiting.get_mut(self.waits & (BLOCK - 1)) {
+        if let Some(slot) = self.waiting.get_mut(self.total as usize % BLOCK) {
             *slot = feature;
         }
-        self.waits += 1;
-        if self.waits == BLOCK {
+        self.total += 1;
+        if (self.total as usize).is_multiple_of(BLOCK) {
             self.flush();
         }
     }
 
     /// Adds the waiting features. Slots that wait for none hold 0, which votes for nothing.
+    #[inline(never)]
     fn flush(&mut self) {
         let [a, b, c, d, e, f, g, h] = std::mem::take(&mut self.waiting);
-        self.waits = 0;
         let (one_a, two_a) = full_add(a, b, c);
         let (one_b, two_b) = full_add(d, e, f);
         let (one_c, two_c) = full_add(one_a, one_b, g);
@@ -156,14 +154,13 @@ impl Votes {
         let (two_e, four_a) = full_add(two_a, two_b, two_c);
         let (twos, four_b) = half_add(two_e, two_d);
         let (fours, eights) = half_add(four_a, four_b);
-        self.ripple(0, ones);
-        self.ripple(1, twos);
-        self.ripple(2, fours);
-        self.ripple(3, eights);
-    }
-
-    fn ripple(&mut self, from: usize, mut carry: u64) {
-        for plane in self.planes.iter_mut().skip(from) {
+        let [plane_0, plane_1, plane_2, plane_3, higher @ ..] = &mut self.planes;
+        let mut carry;
+        (*plane_0, carry) = half_add(*plane_0, ones);
+        (*plane_1, carry) = full_add(*plane_1, twos, carry);
+        (*plane_2, carry) = full_add(*plane_2, fours, carry);
+        (*plane_3, carry) = full_add(*plane_3, eights, carry);
+        for plane in higher {
             if carry == 0 {
                 return;
             }

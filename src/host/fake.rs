@@ -7,6 +7,9 @@ use super::{CallId, Host, Level, Mismatch, Outgoing, Stored, StreamHost, Version
 use crate::metrics::Metric;
 use crate::reply::Reply;
 
+/// What another worker does at an unfortunate moment.
+pub type OtherWorker = Box<dyn FnOnce(&Fake)>;
+
 /// The host of one worker and of the stream that it serves just now.
 #[derive(Default)]
 pub struct Fake {
@@ -19,7 +22,7 @@ pub struct Fake {
     /// Whether calls cannot even be sent.
     pub unreachable: Cell<bool>,
     /// Runs once, right before the next write: another worker that is faster.
-    pub before_set: RefCell<Option<Box<dyn FnOnce(&Fake)>>>,
+    pub before_set: RefCell<Option<OtherWorker>>,
     /// What was counted and recorded.
     pub metrics: RefCell<HashMap<Metric, u64>>,
     /// Log lines.

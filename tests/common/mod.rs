@@ -1,5 +1,6 @@
 //! An agent's calls through decode and detect, with no Envoy: what the filter does, without its host.
 #![allow(dead_code)] // each test file uses its own part
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // helpers of tests
 
 use std::rc::Rc;
 
