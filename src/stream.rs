@@ -23,7 +23,7 @@ use crate::enforce::{Evidence, Judged, Subject, Trip};
 use crate::host::{Host, StreamHost};
 use crate::identity::{Identity, identify};
 use crate::metrics::{Metric, Outcome};
-use crate::policy::Record;
+use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
 use crate::state::{Kept, policy_key};
 use crate::turn::{Format, Turn, Unreadable};
@@ -303,13 +303,14 @@ impl Stream {
     /// Refuses at once where the path tells the client's format, else once the body has told it.
     fn refuse_when_known(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome, ended: bool) -> Flow {
         let config = &self.worker.config;
-        let path = host.request_header(":path").unwrap_or_default();
-        let path_tells = config.inactive_reply == InactiveReply::Error && by_path(&path).is_some();
-        if ended || path_tells || config.hold == Hold::Body {
+        let headers = Headers::read(host, None);
+        let path_tells = config.inactive_reply == InactiveReply::Error && by_path(headers.path.as_bytes()).is_some();
+        // The body of an upgrade or of a gRPC stream may never end.
+        if ended || headers.not_http || path_tells || config.hold == Hold::Body {
             return self.refuse_by_path(host, cause, outcome);
         }
         host.count(Metric::Requests(outcome), 1);
-        self.path = String::from_utf8_lossy(&path).into_owned();
+        self.path = headers.path;
         self.phase = Phase::Refuse(cause);
         Flow::Hold
     }
@@ -323,7 +324,8 @@ impl Stream {
 
     fn refuse(&mut self, host: &impl StreamHost, cause: Cause, envelope: &Envelope) -> Flow {
         self.phase = Phase::Pass;
-        if let Some(agent) = &self.agent {
+        // What is no id is nobody's: telling the sidecar would only take the place of an agent.
+        if let Some(agent) = self.agent.as_ref().filter(|agent| is_agent_id(agent.as_bytes())) {
             self.worker.seen.borrow_mut().refused(agent);
         }
         let reply = Refusal {

@@ -13,7 +13,7 @@ use crate::metrics::Metric;
 use crate::outbox::{self, Outbox, Waiting};
 use crate::policy::{Record, is_agent_id};
 use crate::state::{Kept, LEASE_KEY, Position, SYNC_KEY, policy_key, update};
-use crate::wire::{AgentPolicy, SyncAnswer};
+use crate::wire::{AgentPolicy, KillReport, SyncAnswer};
 use crate::worker::Worker;
 
 /// How often the root looks after everything.
@@ -22,6 +22,8 @@ pub const TICK_MS: u64 = 50;
 const LEASE_MS: u64 = 3_000;
 /// A root this much younger than the holder has a newer configuration, and takes over.
 const YOUNGER_MS: u64 = 5_000;
+/// Polls that may follow each other between two ticks: pages come fast, and a sidecar that never waits is no storm.
+const POLLS_PER_TICK: u32 = 4;
 /// What a call may take beside the time the sidecar is asked to hold it.
 const GRACE_MS: u64 = 10_000;
 
@@ -31,6 +33,7 @@ pub struct Root {
     id: u64,
     born_ms: u64,
     polling: Option<CallId>,
+    polls_left: u32,
     poll_backoff: Backoff,
     /// The round of a full sync whose pages are still coming, and how far it has come.
     filling: Option<Position>,
@@ -48,6 +51,7 @@ impl Root {
             id: host.random(),
             born_ms: host.now_ms(),
             polling: None,
+            polls_left: 0,
             poll_backoff: Backoff::default(),
             filling: None,
             outbox: Outbox::default(),
@@ -67,6 +71,7 @@ impl Root {
         if self.holds_lease(host, now_ms) {
             let heard_ms = position.as_ref().map_or(self.born_ms, |position| position.heard_ms);
             host.record(Metric::SyncAgeSeconds, now_ms.saturating_sub(heard_ms) / 1000);
+            self.polls_left = POLLS_PER_TICK;
             self.poll(host, now_ms);
             self.send(host, now_ms);
         }
@@ -99,9 +104,10 @@ impl Root {
     }
 
     fn poll(&mut self, host: &impl Host, now_ms: u64) {
-        if self.polling.is_some() || !self.poll_backoff.is_over(now_ms) {
+        if self.polling.is_some() || self.polls_left == 0 || !self.poll_backoff.is_over(now_ms) {
             return;
         }
+        self.polls_left -= 1;
         let applied = Position::decode(&host.get(SYNC_KEY).bytes).unwrap_or_default();
         let position = self.filling.as_ref().unwrap_or(&applied);
         let wait = if self.filling.is_some() { 0 } else { self.worker.config.sync_wait_seconds };
@@ -208,7 +214,7 @@ impl Root {
             // It will never be taken as it is: better a line in the log than a report that blocks the others for ever.
             // A wrong token and "not now" can be mended.
             Some(status @ 400..500) if ![401, 403, 408, 429].contains(&status) => {
-                let report = String::from_utf8_lossy(&waiting.bytes);
+                let report = loggable(&waiting.bytes);
                 host.log(Level::Warn, &format!("the sidecar refuses a kill report ({status}): {report}"));
                 self.outbox.accepted(host, waiting);
             }
@@ -233,6 +239,13 @@ impl Root {
             host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: GRACE_MS });
         }
     }
+}
+
+/// A report for the log, where no prompt text may go.
+fn loggable(report: &[u8]) -> String {
+    let report = serde_json::from_slice(report).ok();
+    let bare = report.and_then(|report| serde_json::to_string(&KillReport { excerpt: None, ..report }).ok());
+    bare.unwrap_or_else(|| "it cannot be read".to_owned())
 }
 
 /// Keeps what the sidecar says of one agent.

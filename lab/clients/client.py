@@ -30,9 +30,12 @@ def arguments():
     parser.add_argument("--calls", type=int, default=1)
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--api", default="", help="which of the library's APIs, where it has several")
-    parser.add_argument("--prompt", default="Where is order #{n}?", help="{n} becomes the number of the call")
+    parser.add_argument(
+        "--prompt", action="append", help="{n} becomes the number of the call; of several each call takes the next"
+    )
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="an extra request header")
     given = parser.parse_args()
+    given.prompts = given.prompt or ["Where is order #{n}?"]
     given.headers = dict(pair.split("=", 1) for pair in given.header)
     if given.agent_id:
         given.headers["x-agent-id"] = given.agent_id
@@ -44,7 +47,8 @@ def run(given, attempts, ask):
     for number in range(1, given.calls + 1):
         attempts.count = 0
         try:
-            text, tool_calls, chunks = ask(given.prompt.replace("{n}", str(number)))
+            prompt = given.prompts[(number - 1) % len(given.prompts)]
+            text, tool_calls, chunks = ask(prompt.replace("{n}", str(number)))
             line = {"ok": True, "text": text, "tool_calls": tool_calls, "chunks": chunks}
         except Exception as error:
             status = getattr(error, "status_code", None) or getattr(error, "code", None)

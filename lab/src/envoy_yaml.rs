@@ -30,6 +30,10 @@ pub struct EnvoyConfig {
     pub listener_filters: Vec<Value>,
     /// Routes before the one that takes everything to `llm`.
     pub routes: Vec<Value>,
+    /// Clusters beside `llm` and `kill-switch`.
+    pub clusters: Vec<Value>,
+    /// The transport socket of the listener, for TLS. None: plain text.
+    pub transport_socket: Option<Value>,
     /// The format of a line in `access.log`, which lies in Envoy's working folder. None: no access log.
     pub access_log: Option<String>,
     /// `per_connection_buffer_limit_bytes` of the listener. None: Envoy's 1 MiB.
@@ -75,6 +79,8 @@ impl EnvoyConfig {
             after: Vec::new(),
             listener_filters: Vec::new(),
             routes: Vec::new(),
+            clusters: Vec::new(),
+            transport_socket: None,
             access_log: None,
             buffer_limit: None,
             upstream_http2: false,
@@ -99,7 +105,7 @@ impl EnvoyConfig {
             });
         }
         let sidecar = self.sidecar.map(|address| cluster("kill-switch", address));
-        let clusters: Vec<Value> = [llm].into_iter().chain(sidecar).collect();
+        let clusters: Vec<Value> = [llm].into_iter().chain(sidecar).chain(self.clusters.iter().cloned()).collect();
         json!({
             "node": {"id": "lab", "cluster": "lab"},
             "admin": {"address": socket(self.admin)},
@@ -119,6 +125,9 @@ impl EnvoyConfig {
                 "typed_config": self.connection_manager(),
             }]}],
         });
+        if let Some(socket) = &self.transport_socket {
+            listener["filter_chains"][0]["transport_socket"] = socket.clone();
+        }
         if let Some(limit) = self.buffer_limit {
             listener["per_connection_buffer_limit_bytes"] = json!(limit);
         }
@@ -146,6 +155,8 @@ impl EnvoyConfig {
             "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "agents",
             "upgrade_configs": [{"upgrade_type": "websocket"}],
+            // Off by default: Envoy would drop the trailers of HTTP/1.1.
+            "http_protocol_options": {"enable_trailers": true},
             "route_config": {"name": "agents", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
             "http_filters": filters.collect::<Vec<_>>(),
             "access_log": access_log.collect::<Vec<_>>(),

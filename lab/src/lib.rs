@@ -4,6 +4,9 @@
 //! - [`chat`]: conversations as real clients send them, in four formats, and the reading of what comes back.
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
+//! - [`raw`]: HTTP by hand, for what no client sends.
+//! - [`tls`]: certificates, and a client that shows them.
+//! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //!
@@ -25,8 +28,10 @@ pub mod llm;
 pub mod mesh;
 pub mod proc;
 pub mod prose;
+pub mod raw;
 pub mod scenario;
 pub mod sse;
+pub mod tls;
 
 pub use answer::{Answer, ToolCall};
 pub use envoy_yaml::{EnvoyConfig, Filter, envoy_yaml};

@@ -1,5 +1,6 @@
 //! The whole thing on loopback: a mock LLM, the sidecar, and an Envoy with the filter. What tests and the demo start from.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ const VIEWER: &str = "lab-viewer-token-0123456789ab";
 pub struct MeshOptions {
     /// Envoy's worker threads.
     pub workers: u32,
+    /// Another module than the one that is shipped.
+    pub module: Option<PathBuf>,
     /// Members of the filter's configuration, over the plain ones.
     pub filter: Value,
     /// Changes Envoy's configuration before it is rendered.
@@ -35,6 +38,7 @@ impl Default for MeshOptions {
     fn default() -> MeshOptions {
         MeshOptions {
             workers: 2,
+            module: None,
             filter: json!({}),
             envoy: Box::new(|config| config),
             sidecar_runs: true,
@@ -76,7 +80,8 @@ impl Mesh {
         for (name, value) in options.filter.as_object().into_iter().flatten() {
             filter[name] = value.clone();
         }
-        let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(wasm_module(), filter), sidecar.address());
+        let module = options.module.unwrap_or_else(wasm_module);
+        let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
         let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(4 << 20), ..config });
         let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
         let mesh = Mesh { llm, sidecar, envoy };
@@ -102,6 +107,15 @@ impl Mesh {
         let answer = request.send().await.expect("the sidecar answers");
         let status = answer.status().as_u16();
         (status, answer.json().await.unwrap_or(Value::Null))
+    }
+
+    /// A counter or gauge of the sidecar; 0 while it has none of that name.
+    pub async fn sidecar_metric(&self, name: &str) -> f64 {
+        let request = crate::http::client().get(format!("{}/metrics", self.sidecar.url())).bearer_auth(OPERATOR);
+        let answer = request.send().await.expect("the sidecar answers");
+        let text = answer.text().await.expect("metrics are text");
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        text.lines().find_map(value).unwrap_or(0.0)
     }
 
     async fn done(&self, method: &str, path: &str, body: Option<Value>) -> Value {
@@ -157,6 +171,25 @@ impl Mesh {
             Some(self.events(agent, "kill_switch").await).filter(|events| events.len() >= count)
         })
         .await
+    }
+
+    /// Waits until so many scores of an agent have arrived, and returns all, oldest first.
+    pub async fn scores(&self, agent: &str, count: usize) -> Vec<Value> {
+        let (what, path) = (format!("{count} scores of {agent}"), format!("{}/scores?limit=1000", agent_path(agent)));
+        let mut scores = wait_until_some(&what, SOON, || async {
+            let scores = self.done("GET", &path, None).await["scores"].as_array().cloned().unwrap_or_default();
+            Some(scores).filter(|scores| scores.len() >= count)
+        })
+        .await;
+        scores.sort_by(|one, other| one["at"].as_str().cmp(&other["at"].as_str()));
+        scores
+    }
+
+    /// How many connections each of Envoy's workers has taken.
+    pub async fn connections(&self) -> Vec<u64> {
+        let stats = self.envoy.stats().await;
+        let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
+        (0..).map_while(of_worker).collect()
     }
 
     /// Waits until Envoy has applied what the sidecar says now.

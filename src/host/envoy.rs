@@ -265,6 +265,10 @@ impl Context for EnvoyStream {}
 
 impl HttpContext for EnvoyStream {
     fn on_http_request_headers(&mut self, _: usize, ended: bool) -> Action {
+        #[cfg(feature = "trap")]
+        if self.envoy.request_header("x-trap").is_some() {
+            std::process::abort();
+        }
         action(self.stream.request_headers(&*self.envoy, ended))
     }
 

@@ -2,5 +2,20 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
+mod actions;
+mod answers;
+mod discovery;
 mod examples;
+mod holding;
+mod hostile_input;
+mod identity;
 mod loop_is_killed;
+mod observability;
+mod official_clients;
+mod privacy;
+mod propagation;
+mod sessions;
+mod sidecar_down;
+mod sidecar_lies;
+mod support;
+mod worker_traps;

@@ -43,6 +43,13 @@ impl Caller {
         self
     }
 
+    /// The same client, with its connections, as another agent.
+    #[must_use]
+    pub fn as_agent(mut self, agent_id: &str) -> Caller {
+        self.headers.retain(|(name, _)| name != "x-agent-id");
+        self.with("x-agent-id", agent_id)
+    }
+
     /// Every call on a connection of its own, which is how to reach all of Envoy's workers.
     #[must_use]
     pub fn without_keep_alive(mut self) -> Caller {

@@ -51,6 +51,24 @@ pub fn wasm_module() -> PathBuf {
     path
 }
 
+/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here. Slow only once.
+pub fn trap_module() -> PathBuf {
+    if let Some(given) = std::env::var_os("WASM_MODULE_TRAP") {
+        return PathBuf::from(given);
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // A folder of its own: it must never be taken for the module that is shipped.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("trap");
+    let mut build = Command::new(cargo);
+    build.current_dir(root()).args(["rustc", "--package", "agent-kill-switch", "--lib", "--crate-type", "cdylib"]);
+    build
+        .args(["--release", "--target", "wasm32-wasip1", "--features", "trap", "--quiet", "--target-dir"])
+        .arg(&target);
+    let built = build.status().unwrap_or_else(|error| panic!("cannot run cargo: {error}"));
+    assert!(built.success(), "the module with the trap feature cannot be built: {build:?}");
+    target.join("wasm32-wasip1/release/agent_kill_switch.wasm")
+}
+
 /// An address on the loopback interface that is free now. For processes that cannot take port 0, or that must come
 /// back at the same port.
 pub fn free_address() -> SocketAddr {

@@ -1,0 +1,209 @@
+//! Answers pass as they come and count only if the model gave them, whole.
+//!
+//! Counted literally here, so that a repeated question without answers scores 1 for each repeat, and any answer that
+//! counts by mistake is seen at once.
+
+use std::time::{Duration, Instant};
+
+use lab::mesh::{Mesh, MeshOptions};
+use lab::raw::Raw;
+use lab::{Answer, EnvoyConfig};
+use serde_json::{Value, json};
+
+use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, head_by_hand, looping, run};
+
+static MESH: Shared = Shared::new(|| MeshOptions {
+    envoy: Box::new(|config| EnvoyConfig {
+        routes: routes(),
+        clusters: vec![json!({"name": "nobody", "type": "STATIC", "load_assignment": {"cluster_name": "nobody"}})],
+        ..config
+    }),
+    ..MeshOptions::default()
+});
+/// With HTTP/2 to the upstream, whose answers end in trailers, with the client's `accept-encoding`, and with a cap that
+/// is larger than what Envoy buffers.
+static HTTP2: Shared = Shared::new(|| MeshOptions {
+    filter: json!({"accept_encoding": "keep", "max_request_bytes": 16_777_216}),
+    envoy: Box::new(|config| EnvoyConfig { upstream_http2: true, ..config }),
+    ..MeshOptions::default()
+});
+
+const QUESTION: &str = "Has the order that I placed last week been shipped by now?";
+const ANSWER: &str = "I could not determine the shipping status of that order.";
+
+fn routes() -> Vec<Value> {
+    let redirects = json!({"redirect_response_codes": [307], "max_internal_redirects": 2});
+    vec![
+        json!({"match": {"prefix": "/direct"}, "direct_response": {"status": 200, "body": {"inline_string": ANSWER}}}),
+        json!({"match": {"prefix": "/nobody"}, "route": {"cluster": "nobody"}}),
+        json!({"match": {"prefix": "/moved"}, "route": {"cluster": "llm", "internal_redirect_policy": redirects}}),
+    ]
+}
+
+/// The same question eight times at a path, with what the upstream is told to answer; the statuses.
+async fn eight_calls(mesh: &Mesh, agent: &str, path: &str, answer: &Answer) -> Vec<u16> {
+    mesh.enable(agent, json!({"counting": "literal"})).await;
+    let script = format!("x-lab-script: {}", answer.to_header());
+    let start = format!("POST {path}/v1/chat/completions");
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        let mut raw = Raw::connect(mesh.envoy.address()).await;
+        raw.send(by_hand(&start, agent, &script, &ask(QUESTION).body_text())).await;
+        statuses.push(raw.status().await);
+        raw.to_end().await;
+    }
+    statuses
+}
+
+/// Eight calls were judged, and no answer was.
+async fn assert_no_answer_counted(mesh: &Mesh, agent: &str) {
+    let scores = mesh.scores(agent, 8).await;
+    let counts: Vec<[u64; 2]> = scores
+        .iter()
+        .map(|score| ["similar_prompts", "similar_responses"].map(|name| score[name].as_u64().unwrap()))
+        .collect();
+    assert_eq!(counts, [0, 1, 2, 3, 4, 5, 6, 7].map(|prompts| [prompts, 0]), "{agent}");
+}
+
+#[test]
+fn a_streamed_answer_is_never_held_back() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("reader", json!({})).await;
+        let pause = Duration::from_secs(4);
+        let script = Answer { pieces: 2, piece_delay_ms: pause.as_millis() as u64, ..Answer::text("one two") };
+        let mut request = ask("Count to two.");
+        request.body["stream"] = json!(true);
+        let mut raw = Raw::connect(mesh.envoy.address()).await;
+        let script = format!("x-lab-script: {}", script.to_header());
+        let started = Instant::now();
+        raw.send(by_hand("POST /v1/chat/completions", "reader", &script, &request.body_text())).await;
+        let seen = raw.until("data:").await;
+        assert!(
+            started.elapsed() < pause && !seen.contains("[DONE]"),
+            "the first event came before the second was sent"
+        );
+    });
+}
+
+#[test]
+fn replies_that_envoy_makes_are_no_answers() {
+    run(async {
+        let mesh = MESH.get().await;
+        for (agent, path, status) in [("direct", "/direct", 200), ("nobody", "/nobody", 503)] {
+            assert_eq!(eight_calls(&mesh, agent, path, &Answer::text(ANSWER)).await, [status; 8], "{agent}");
+            assert_no_answer_counted(&mesh, agent).await;
+        }
+    });
+}
+
+#[test]
+fn what_envoy_refuses_while_it_is_held_is_no_call() {
+    run(async {
+        let mesh = HTTP2.get().await;
+        mesh.enable("endless", json!({})).await;
+        for _ in 0..2 {
+            // More than Envoy may buffer, and still not all of it.
+            let head = head_by_hand("POST /v1/chat/completions", "endless", "content-length: 8000000\r\n");
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            raw.send(format!("{head}{}", "x".repeat(4_500_000))).await;
+            assert_eq!(raw.status().await, 413);
+        }
+        assert_eq!(looping(&mesh.caller("endless"), 6).await, SIXTH_REFUSED);
+        assert_eq!(mesh.scores("endless", 6).await.len(), 6, "the calls that were judged");
+    });
+}
+
+#[test]
+fn failures_of_the_upstream_are_no_answers() {
+    run(async {
+        let mesh = MESH.get().await;
+        for status in [429, 500, 302] {
+            let agent = format!("failing-{status}");
+            let failure = Answer { status, ..Answer::text(ANSWER) };
+            assert_eq!(eight_calls(&mesh, &agent, "", &failure).await, [status; 8]);
+            assert_no_answer_counted(&mesh, &agent).await;
+        }
+    });
+}
+
+#[test]
+fn an_answer_that_is_cut_off_does_not_count() {
+    run(async {
+        let mesh = MESH.get().await;
+        let cut = Answer { cut_after: Some(1), ..Answer::text(ANSWER) };
+        assert_eq!(eight_calls(&mesh, "cut", "", &cut).await, [200; 8], "the upstream breaks off");
+        assert_no_answer_counted(&mesh, "cut").await;
+
+        mesh.enable("aborts", json!({"counting": "literal"})).await;
+        let slow = Answer { pieces: 8, piece_delay_ms: 200, ..Answer::text(ANSWER) };
+        let mut request = ask(QUESTION);
+        request.body["stream"] = json!(true);
+        for _ in 0..8 {
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            let script = format!("x-lab-script: {}", slow.to_header());
+            raw.send(by_hand("POST /v1/chat/completions", "aborts", &script, &request.body_text())).await;
+            raw.until("data:").await;
+        }
+        assert_no_answer_counted(&mesh, "aborts").await;
+    });
+}
+
+#[test]
+fn answers_are_asked_for_uncompressed_and_counted_as_unread_where_they_are_not() {
+    run(async {
+        let gzip = Answer { gzip: true, ..Answer::text(ANSWER) };
+        for (shared, agent, asked) in [(&MESH, "identity", "identity"), (&HTTP2, "keep", "gzip, br")] {
+            let mesh = shared.get().await;
+            mesh.enable(agent, json!({"counting": "literal"})).await;
+            let before = mesh.envoy.stat("wasmcustom.kill_switch.answers_unread").await;
+            let caller = mesh.caller(agent).with("accept-encoding", "gzip, br");
+            for _ in 0..8 {
+                let reply = caller.call(&ask(QUESTION), Some(&gzip)).await.unwrap();
+                assert_eq!((reply.status, reply.header("content-encoding")), (200, "gzip"));
+            }
+            assert_no_answer_counted(&mesh, agent).await;
+            assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.answers_unread").await - before, 8);
+            let received = mesh.llm.received_from(agent);
+            assert!(received.iter().all(|request| request.header("accept-encoding") == asked), "{agent}");
+        }
+    });
+}
+
+#[test]
+fn answers_that_end_in_trailers_count() {
+    run(async {
+        let mesh = HTTP2.get().await;
+        mesh.enable("trailers", json!({})).await;
+        let answer = Answer { trailers: vec![("x-cost".to_owned(), "3".to_owned())], ..Answer::text(ANSWER) };
+        let mut statuses = Vec::new();
+        for _ in 0..6 {
+            statuses.push(mesh.caller("trailers").call(&ask(QUESTION), Some(&answer)).await.unwrap().status);
+        }
+        assert_eq!(statuses, SIXTH_REFUSED);
+    });
+}
+
+#[test]
+fn an_internal_redirect_does_not_count_twice() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.llm.decide(|ask| {
+            let location = ("location".to_owned(), "http://llm/v1/chat/completions".to_owned());
+            let moved = Answer { status: 307, headers: vec![location], ..Answer::default() };
+            Some(if ask.path.starts_with("/moved") { moved } else { Answer::text(ANSWER) })
+        });
+        mesh.enable("moved", json!({"counting": "literal"})).await;
+        let mut request = ask(QUESTION);
+        request.path = "/moved/v1/chat/completions".to_owned();
+        let mut statuses = Vec::new();
+        for _ in 0..6 {
+            statuses.push(mesh.caller("moved").call(&request, None).await.unwrap().status);
+        }
+        assert_eq!(statuses, SIXTH_REFUSED);
+        assert_eq!(mesh.llm.received_from("moved").len(), 10, "five calls, each at both places");
+        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.redirected").await, 5);
+        let kill = mesh.kills("moved", 1).await.remove(0);
+        assert_eq!((&kill["similar_prompts"], &kill["similar_responses"]), (&json!(5), &json!(4)), "{kill}");
+    });
+}

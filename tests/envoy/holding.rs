@@ -1,0 +1,182 @@
+//! A request is held until it is judged, in either way of holding, and whatever cannot be held passes.
+
+use std::sync::Arc;
+
+use lab::EnvoyConfig;
+use lab::Filter;
+use lab::mesh::{Mesh, MeshOptions};
+use lab::raw::Raw;
+use serde_json::{Value, json};
+
+use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, chunk, head_by_hand, looping, run};
+
+/// `hold: headers`: nothing goes on before the verdict.
+static HEADERS: Shared = Shared::new(MeshOptions::default);
+/// `hold: body`, for meshes that cannot set Envoy's flag: the headers go on, the body waits.
+static BODY: Shared = Shared::new(|| MeshOptions {
+    filter: json!({"hold": "body"}),
+    envoy: Box::new(|config| EnvoyConfig {
+        filter: config.filter.map(|filter| Filter { hold: false, ..filter }),
+        ..config
+    }),
+    ..MeshOptions::default()
+});
+
+const CHAT: &str = "POST /v1/chat/completions";
+const CHUNKED: &str = "transfer-encoding: chunked\r\n";
+
+/// Both meshes, by the value of `hold`, with the kill switch on for an agent.
+async fn both(agent: &str) -> [(&'static str, Arc<Mesh>); 2] {
+    let meshes = [("headers", HEADERS.get().await), ("body", BODY.get().await)];
+    for (_, mesh) in &meshes {
+        mesh.enable(agent, json!({})).await;
+    }
+    meshes
+}
+
+/// Sends this on a connection of its own; the status of the answer.
+async fn status(mesh: &Mesh, request: impl AsRef<[u8]>) -> u16 {
+    let mut raw = Raw::connect(mesh.envoy.address()).await;
+    raw.send(request).await;
+    raw.status().await
+}
+
+async fn outcome(mesh: &Mesh, name: &str) -> u64 {
+    mesh.envoy.stat(&format!("wasmcustom.kill_switch.requests.{name}")).await
+}
+
+#[test]
+fn the_request_that_shows_the_loop_never_reaches_the_upstream_whole() {
+    run(async {
+        for (hold, mesh) in both("looper").await {
+            assert_eq!(looping(&mesh.caller("looper"), 6).await, SIXTH_REFUSED, "{hold}");
+            assert_eq!(looping(&mesh.caller("looper"), 4).await, [403; 4], "{hold}");
+            let received = mesh.llm.received_from("looper");
+            assert_eq!(received.iter().filter(|request| request.whole).count(), 5, "{hold}");
+            if hold == "headers" {
+                assert_eq!(received.len(), 5, "not even the headers of the sixth");
+            }
+        }
+    });
+}
+
+#[test]
+fn bodies_without_a_length_are_judged_and_trailers_end_them() {
+    run(async {
+        for (agent, end) in [("chunked", "0\r\n\r\n"), ("trailers", "0\r\nx-checksum: 12\r\nx-more: yes\r\n\r\n")] {
+            for (hold, mesh) in both(agent).await {
+                let answer = "x-lab-answer: I could not determine the shipping status of that order.\r\n";
+                let body = ask("Has the order that I placed last week been shipped by now?").body_text();
+                let (first, second) = body.as_bytes().split_at(body.len() / 2);
+                let head = format!("{}{answer}\r\n", head_by_hand(CHAT, agent, CHUNKED.trim_end()));
+                let request = [head.as_bytes(), &chunk(first), &chunk(second), end.as_bytes()].concat();
+                let mut statuses = Vec::new();
+                for _ in 0..6 {
+                    statuses.push(status(&mesh, &request).await);
+                }
+                assert_eq!(statuses, SIXTH_REFUSED, "{agent}, hold: {hold}");
+                let whole = mesh.llm.received_from(agent).into_iter().filter(|request| request.whole);
+                assert!(whole.into_iter().all(|request| request.body == body), "{agent}, hold: {hold}");
+            }
+        }
+    });
+}
+
+#[test]
+fn bodies_over_the_cap_pass_whole_and_are_counted() {
+    run(async {
+        for (hold, mesh) in both("large").await {
+            let before = outcome(&mesh, "too_large").await;
+            let body = ask(&"word ".repeat(300_000)).body_text();
+            assert_eq!(status(&mesh, by_hand(CHAT, "large", "", &body)).await, 200, "{hold}");
+            let mut chunked = head_by_hand(CHAT, "large", CHUNKED).into_bytes();
+            body.as_bytes().chunks(50_000).for_each(|piece| chunked.extend(chunk(piece)));
+            chunked.extend(b"0\r\n\r\n");
+            assert_eq!(status(&mesh, chunked).await, 200, "{hold}");
+            assert_eq!(outcome(&mesh, "too_large").await - before, 2, "{hold}");
+            assert!(mesh.llm.received_from("large").iter().all(|request| request.body == body), "{hold}");
+        }
+    });
+}
+
+#[test]
+fn requests_without_a_body_pass() {
+    run(async {
+        for (hold, mesh) in both("bodiless").await {
+            let before = outcome(&mesh, "empty").await;
+            for start in ["GET /v1/models", "HEAD /v1/models", "POST /v1/chat/completions", "DELETE /v1/files/1"] {
+                let end = if start.starts_with("POST") { "content-length: 0\r\n\r\n" } else { "\r\n" };
+                let request = format!("{}{end}", head_by_hand(start, "bodiless", ""));
+                assert_eq!(status(&mesh, request).await, 200, "{start}, hold: {hold}");
+            }
+            assert_eq!(outcome(&mesh, "empty").await - before, 4, "{hold}");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_waits_for_permission_to_send_its_body_gets_it() {
+    run(async {
+        for (hold, mesh) in both("polite").await {
+            let body = ask("hello").body_text();
+            let request = by_hand(CHAT, "polite", "expect: 100-continue", &body);
+            let (head, _) = request.split_at(request.len() - body.len());
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            raw.send(head).await;
+            raw.until("100 Continue").await;
+            raw.send(&body).await;
+            raw.until("200 OK").await;
+            raw.until("chat.completion").await;
+            assert_eq!(mesh.llm.received_from("polite").len(), 1, "{hold}");
+        }
+    });
+}
+
+#[test]
+fn what_is_not_plain_http_passes_while_the_agent_is_active_and_is_refused_when_not() {
+    run(async {
+        for (hold, mesh) in both("other").await {
+            let before = outcome(&mesh, "not_http").await;
+            let mut socket = Raw::connect(mesh.envoy.address()).await;
+            socket.send(upgrade("other")).await;
+            assert_eq!(socket.status().await, 101, "{hold}");
+            socket.send("anybody there?").await;
+            socket.until("anybody there?").await;
+            let grpc = format!("{}\r\n{}", head_by_hand(CHAT, "other", GRPC), "0\r\n\r\n");
+            assert_eq!(status(&mesh, grpc).await, 200, "{hold}");
+            assert_eq!(outcome(&mesh, "not_http").await - before, 2, "{hold}");
+
+            mesh.deactivate("other").await;
+            mesh.settled().await;
+            assert_eq!(status(&mesh, upgrade("other")).await, 403, "{hold}: an upgrade");
+            // The stream stays open: a refusal must not wait for its end.
+            let open = format!("{}\r\n", head_by_hand("POST /chat.Chat/Talk", "other", GRPC));
+            let mut talk = Raw::connect(mesh.envoy.address()).await;
+            talk.send(open).await;
+            let answer = talk.until("\r\n\r\n").await;
+            assert!(answer.contains("grpc-status: 7"), "{hold}: permission denied in gRPC's own words: {answer}");
+        }
+    });
+}
+
+const GRPC: &str = "content-type: application/grpc\r\ntransfer-encoding: chunked\r\nte: trailers";
+
+fn upgrade(agent: &str) -> String {
+    format!(
+        "GET /socket HTTP/1.1\r\nhost: llm\r\nx-agent-id: {agent}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-key: bGFib3JhdG9yeSBrZXkhIQ==\r\nsec-websocket-version: 13\r\n\r\n"
+    )
+}
+
+#[test]
+fn nothing_changes_for_an_agent_whose_kill_switch_is_off() {
+    run(async {
+        for (hold, mesh) in both("off").await {
+            mesh.enable("off", json!({"kill_switch_enabled": false})).await;
+            assert_eq!(looping(&mesh.caller("off").with("accept-encoding", "gzip"), 12).await, [200; 12], "{hold}");
+            let received = mesh.llm.received_from("off");
+            assert!(received.iter().all(|request| request.header("accept-encoding") == "gzip"), "{hold}");
+            assert_eq!(received.last().map(|request| request.json()["model"].clone()), Some(Value::from("mock-1")));
+        }
+    });
+}

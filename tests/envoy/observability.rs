@@ -1,0 +1,137 @@
+//! Operators see what happens: metrics, the access log, and a configuration error that names its field.
+
+use agent_kill_switch::metrics;
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::{Envoy, wait_until, wait_until_some, wasm_module};
+use lab::raw::Raw;
+use lab::{Answer, EnvoyConfig, Filter, MockLlm, envoy_yaml};
+use serde_json::{Value, json};
+
+use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, looping, run};
+
+static MESH: Shared = Shared::new(|| MeshOptions {
+    envoy: Box::new(|config| EnvoyConfig { access_log: Some(ACCESS_LOG.to_owned()), ..config }),
+    ..MeshOptions::default()
+});
+
+const ACCESS_LOG: &str = "%FILTER_STATE(wasm.kill_switch_agent:PLAIN)% %FILTER_STATE(wasm.kill_switch_score:PLAIN)% \
+                          %FILTER_STATE(wasm.kill_switch_verdict:PLAIN)% %RESPONSE_CODE% %RESPONSE_CODE_DETAILS%";
+
+#[test]
+fn every_metric_is_there_from_the_start_for_envoy_and_for_prometheus() {
+    run(async {
+        let mesh = MESH.get().await;
+        let (stats, prometheus) = (mesh.envoy.get("/stats").await, mesh.envoy.prometheus().await);
+        for (_, name, _) in metrics::all() {
+            assert!(stats.contains(&format!("wasmcustom.{name}: ")), "{name} in /stats");
+            let name = name.replace('.', "_");
+            assert!(prometheus.contains(&format!("# TYPE {name} ")), "{name} for Prometheus");
+        }
+    });
+}
+
+#[test]
+fn every_kind_of_request_moves_its_metric() {
+    run(async {
+        let mesh = Mesh::start().await;
+        for (agent, settings) in [
+            ("kill", json!({})),
+            ("block", json!({"action": "block"})),
+            ("observe", json!({"action": "observe"})),
+            ("off", json!({"kill_switch_enabled": false})),
+        ] {
+            mesh.enable(agent, settings).await;
+            looping(&mesh.caller(agent), 7).await;
+        }
+        looping(&mesh.caller("stranger"), 1).await;
+        looping(&mesh.caller("no id"), 1).await;
+        mesh.enable("odd", json!({})).await;
+        let body = ask("hello").body_text();
+        let gzip = format!("x-lab-script: {}", Answer { gzip: true, ..Answer::text("hello") }.to_header());
+        let chat = "POST /v1/chat/completions";
+        for request in [
+            by_hand(chat, "", "", &body),
+            by_hand("GET /v1/models", "odd", "", ""),
+            by_hand(chat, "odd", "content-type: application/grpc", &body),
+            by_hand(chat, "odd", "content-encoding: gzip", &body),
+            by_hand(chat, "odd", &gzip, &body),
+            by_hand(chat, "odd", "", "{\"messages\": [}"),
+            by_hand(chat, "odd", "", &"x".repeat(2 << 20)),
+        ] {
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            raw.send(request).await;
+            assert_eq!(raw.status().await, 200);
+            raw.to_end().await;
+        }
+        let expected = [
+            // Five of each loop, all seven of the observed one, and the answer that could not be read.
+            ("requests.allowed", 5 + 5 + 7 + 1),
+            ("requests.tripped", 2),
+            ("requests.refused_inactive", 1),
+            ("requests.refused_blocked", 1),
+            ("requests.off", 7),
+            ("requests.unknown_agent", 1),
+            ("requests.bad_agent_id", 1),
+            ("requests.no_agent", 1),
+            ("requests.empty", 1),
+            ("requests.not_http", 1),
+            ("requests.compressed", 1),
+            ("requests.malformed", 1),
+            ("requests.too_large", 1),
+            ("kills", 1),
+            ("blocks", 1),
+            ("would_kills", 1),
+            ("answers_unread", 1),
+        ];
+        let stats = mesh.envoy.stats().await;
+        for (name, count) in expected {
+            assert_eq!(stats.get(&format!("wasmcustom.kill_switch.{name}")), Some(&count), "{name}");
+        }
+        assert!(stats["wasmcustom.kill_switch.sync_age_seconds"] < 60);
+        wait_until("the filter's own time is measured", SOON, || async {
+            mesh.envoy.prometheus().await.contains("kill_switch_filter_us_count{} 20")
+        })
+        .await;
+    });
+}
+
+#[test]
+fn the_access_log_tells_agent_score_and_verdict() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("logged", json!({})).await;
+        assert_eq!(looping(&mesh.caller("logged"), 6).await, SIXTH_REFUSED);
+        assert_eq!(looping(&mesh.caller("logged"), 1).await, [403]);
+        let lines = wait_until_some("seven lines", SOON, || async {
+            let lines = mesh.envoy.access_log().into_iter().filter(|line| line.contains("logged"));
+            Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 7)
+        })
+        .await;
+        assert_eq!(lines[0], "logged 0 allow 200 via_upstream");
+        assert_eq!(lines[5], "logged 13 agent_inactive 403 agent_inactive", "the request that showed the loop");
+        assert_eq!(lines[6], "logged - agent_inactive 403 agent_inactive", "one that was not even judged");
+        let log = mesh.envoy.log();
+        let line = log.lines().find(|line| line.contains("agent logged deactivated")).unwrap();
+        assert!(line.contains("(score 13, threshold 10)"), "a line that a person can act on: {line}");
+    });
+}
+
+#[test]
+fn a_configuration_error_stops_envoy_with_a_line_that_names_the_field() {
+    run(async {
+        let llm = MockLlm::start().await;
+        let cases: [(Value, &str); 3] = [
+            (json!({"cluster": "kill-switch", "session_slots": 0}), "session_slots (0) must be a whole number"),
+            (json!({"cluster": "kill-switch", "treshold": 5}), "treshold"),
+            (json!({"hold": "body"}), "cluster"),
+        ];
+        for (config, words) in cases {
+            let plain = EnvoyConfig::new(llm.address());
+            let yaml = envoy_yaml(&plain.with_filter(Filter::new(wasm_module(), config.clone()), llm.address()));
+            let log = Envoy::try_start(&yaml, 2).await.err().unwrap_or_else(|| panic!("Envoy starts with {config}"));
+            let told =
+                log.lines().any(|line| line.contains("agent kill switch: the configuration") && line.contains(words));
+            assert!(told, "{config}: {log}");
+        }
+    });
+}

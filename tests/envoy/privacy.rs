@@ -1,0 +1,58 @@
+//! What agents and models say stays between them, unless the operator asks for an excerpt of what was repeated.
+
+use std::path::Path;
+
+use lab::Answer;
+use lab::mesh::{Mesh, MeshOptions};
+use serde_json::{Value, json};
+
+use crate::support::{ask, run};
+
+const QUESTION: &str = "quetzalcoatl asks for the secret recipe of the house";
+const ANSWER: &str = "the xylophonist must not be told the recipe of the house";
+
+/// Six calls that end in a kill; the mesh, once all reports have arrived, and the kill.
+async fn killed(filter: Value) -> (Mesh, Value) {
+    let mesh = Mesh::with(MeshOptions { filter, ..MeshOptions::default() }).await;
+    mesh.enable("private", json!({})).await;
+    for call in 1..=6 {
+        let reply = mesh.caller("private").call(&ask(QUESTION), Some(&Answer::text(ANSWER))).await.unwrap();
+        assert_eq!(reply.status, if call < 6 { 200 } else { 403 });
+    }
+    mesh.scores("private", 6).await;
+    let kill = mesh.kills("private", 1).await.remove(0);
+    (mesh, kill)
+}
+
+/// The files of a folder that contain a word.
+fn files_with(folder: &Path, word: &str) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+    let has_word = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    files.filter(|path| has_word(path)).map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn no_text_of_prompts_or_answers_is_logged_or_stored() {
+    run(async {
+        let (mesh, kill) = killed(json!({})).await;
+        assert_eq!(kill["excerpt"], Value::Null);
+        for word in ["quetzalcoatl", "xylophonist"] {
+            assert_eq!(files_with(mesh.envoy.folder(), word), [""; 0], "{word} at Envoy");
+            assert_eq!(files_with(mesh.sidecar.folder(), word), [""; 0], "{word} at the sidecar");
+        }
+    });
+}
+
+#[test]
+fn with_evidence_a_kill_tells_the_beginning_of_what_was_repeated_and_no_log_does() {
+    run(async {
+        let (mesh, kill) = killed(json!({"evidence": "excerpt"})).await;
+        assert!(kill["excerpt"].as_str().unwrap_or_default().contains("quetzalcoatl"), "{kill}");
+        assert_eq!(files_with(mesh.envoy.folder(), "quetzalcoatl"), [""; 0], "at Envoy");
+        assert!(!mesh.sidecar.log().contains("quetzalcoatl"), "in the sidecar's log");
+        assert_eq!(files_with(mesh.sidecar.folder(), "xylophonist"), [""; 0], "answers are never told");
+    });
+}

@@ -1,0 +1,124 @@
+//! Without its sidecar Envoy goes on: traffic passes, the last known policy stays in force, and no kill is lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::wait_until;
+use serde_json::json;
+
+use crate::support::{SIXTH_REFUSED, ask, chatting, looping, run};
+
+const OUTBOX_DEPTH: &str = "wasmcustom.kill_switch.outbox_depth";
+
+#[test]
+fn traffic_passes_while_the_sidecar_was_never_started_and_policy_arrives_once_it_is() {
+    run(async {
+        let mut mesh = Mesh::with(MeshOptions { sidecar_runs: false, ..MeshOptions::default() }).await;
+        assert_eq!(looping(&mesh.caller("early"), 8).await, [200; 8]);
+        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.no_policy").await, 8);
+        mesh.sidecar.resume().await;
+        mesh.enable("early", json!({})).await;
+        assert_eq!(looping(&mesh.caller("early"), 6).await, SIXTH_REFUSED);
+        mesh.kills("early", 1).await;
+    });
+}
+
+#[test]
+fn with_deny_calls_are_refused_until_the_first_policy_arrives() {
+    run(async {
+        let filter = json!({"on_no_policy": "deny"});
+        let mut mesh = Mesh::with(MeshOptions { sidecar_runs: false, filter, ..MeshOptions::default() }).await;
+        let caller = mesh.caller("early").without_keep_alive();
+        let refused = caller.call(&ask("hello"), None).await.unwrap();
+        assert_eq!((refused.status, refused.from_upstream()), (503, false));
+        assert_eq!(refused.json()["error"]["code"], "no_policy", "in the client's own shape: {}", refused.body);
+        assert_eq!(refused.header("x-kill-switch-reason"), "no_policy");
+        assert!(refused.header("retry-after").parse::<u32>().unwrap() > 0);
+        mesh.sidecar.resume().await;
+        wait_until("both workers let calls pass", SOON, || async {
+            let calls: Vec<u16> = looping(&caller, 12).await;
+            calls == [200; 12]
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
+    run(async {
+        let mut mesh = Mesh::start().await;
+        for agent in ["killed", "loops-later", "off", "stopped"] {
+            mesh.enable(agent, json!({"kill_switch_enabled": agent != "off"})).await;
+        }
+        assert_eq!(looping(&mesh.caller("killed"), 6).await, SIXTH_REFUSED);
+        mesh.kills("killed", 1).await;
+        mesh.deactivate("stopped").await;
+        mesh.settled().await;
+
+        mesh.sidecar.stop().await;
+        assert_eq!(chatting(&mesh.caller("killed"), 2).await, [403; 2], "killed stays killed");
+        assert_eq!(chatting(&mesh.caller("stopped"), 2).await, [403; 2], "stopped stays stopped");
+        assert_eq!(looping(&mesh.caller("off"), 8).await, [200; 8], "off stays off");
+        assert_eq!(looping(&mesh.caller("stranger"), 8).await, [200; 8], "strangers pass");
+        assert_eq!(looping(&mesh.caller("loops-later"), 6).await, SIXTH_REFUSED, "loops still die");
+
+        report_waits(&mesh).await;
+        mesh.sidecar.resume().await;
+        assert_eq!(mesh.kills("loops-later", 1).await.len(), 1, "the report was kept");
+        assert_eq!(mesh.agent("loops-later").await["active"], false);
+        mesh.activate("killed").await;
+        mesh.settled().await;
+        assert_eq!(chatting(&mesh.caller("killed"), 1).await, [200]);
+        assert_eq!(chatting(&mesh.caller("loops-later"), 1).await, [403]);
+    });
+}
+
+#[test]
+fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undoes_it() {
+    run(async {
+        let mut mesh = Mesh::start().await;
+        for (agent, calls_before_crash) in [("before", 5), ("after", 6)] {
+            mesh.enable(agent, json!({})).await;
+            let caller = mesh.caller(agent);
+            looping(&caller, calls_before_crash).await;
+            mesh.sidecar.kill();
+            // The report is on its way, or has just been taken without our being told.
+            assert_eq!(looping(&caller, 1).await, [403], "{agent}");
+            if agent == "before" {
+                report_waits(&mesh).await;
+            }
+            never_served_while(&mut mesh, agent).await;
+            assert_eq!(mesh.events(agent, "kill_switch").await.len(), 1, "{agent}: no duplicate");
+            let state = mesh.agent(agent).await;
+            assert_eq!((&state["active"], &state["deactivated_by"]), (&json!(false), &json!("kill_switch")), "{agent}");
+        }
+    });
+}
+
+/// Waits until a report was sent in vain, and is kept.
+async fn report_waits(mesh: &Mesh) {
+    wait_until("a report is sent in vain", SOON, || async {
+        mesh.envoy.log().contains("a kill report waits for the sidecar") && mesh.envoy.stat(OUTBOX_DEPTH).await == 1
+    })
+    .await;
+}
+
+/// Brings the sidecar back, which still says "active" until the report has arrived, and changes the agent's settings,
+/// so that it says so aloud. The agent calls all the while.
+async fn never_served_while(mesh: &mut Mesh, agent: &str) {
+    let caller = mesh.caller(agent).without_keep_alive();
+    let done = AtomicBool::new(false);
+    let hammer = async {
+        while !done.load(Ordering::Relaxed) {
+            assert_eq!(chatting(&caller, 1).await, [403], "{agent} was killed");
+        }
+    };
+    let recovery = async {
+        mesh.sidecar.resume().await;
+        mesh.enable(agent, json!({"kill_switch_window_size": 30})).await;
+        mesh.kills(agent, 1).await;
+        wait_until("the outbox is empty", SOON, || async { mesh.envoy.stat(OUTBOX_DEPTH).await == 0 }).await;
+        done.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(hammer, recovery);
+}

@@ -1,0 +1,107 @@
+//! A trap in one worker cuts that worker's streams, and nothing else: the others go on, the next requests are served,
+//! and windows, kills and policy are still there.
+
+use std::time::Duration;
+
+use lab::Answer;
+use lab::chat::{Conversation, Input};
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::{trap_module, wait_until};
+use lab::raw::Raw;
+use serde_json::json;
+
+use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run};
+
+#[test]
+fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
+    let module = trap_module();
+    run(async {
+        let mesh = Mesh::with(MeshOptions { module: Some(module), ..MeshOptions::default() }).await;
+        for agent in ["dead", "looper", "streams"] {
+            mesh.enable(agent, json!({})).await;
+        }
+        assert_eq!(looping(&mesh.caller("dead"), 6).await, SIXTH_REFUSED);
+        mesh.kills("dead", 1).await;
+        assert_eq!(looping(&mesh.caller("looper"), 4).await, [200; 4]);
+
+        let streams = open_streams(&mesh).await;
+        trap(&mesh).await;
+        let mut whole = 0;
+        for mut stream in streams {
+            whole += usize::from(stream.to_end().await.contains("[DONE]"));
+        }
+        assert!((1..STREAMS).contains(&whole), "one worker's streams are cut and the other's are not: {whole} whole");
+
+        every_worker_serves(&mesh).await;
+        assert_eq!(chatting(&mesh.caller("dead").without_keep_alive(), 12).await, [403; 12], "killed stays killed");
+        assert_eq!(
+            looping(&mesh.caller("looper"), 2).await,
+            [200, 403],
+            "the window was kept: this was its sixth call"
+        );
+        assert_eq!(mesh.kills("looper", 1).await.len(), 1, "reports still arrive");
+        mesh.activate("dead").await;
+        wait_until("policy still arrives", SOON, || async { chatting(&mesh.caller("dead"), 1).await == [200] }).await;
+    });
+}
+
+#[test]
+fn traps_in_every_worker_lose_neither_kills_nor_policy() {
+    let module = trap_module();
+    run(async {
+        let mesh = Mesh::with(MeshOptions { module: Some(module), ..MeshOptions::default() }).await;
+        for round in ["first", "second"] {
+            mesh.enable(round, json!({})).await;
+            assert_eq!(looping(&mesh.caller(round), 6).await, SIXTH_REFUSED, "{round}");
+            let before = mesh.connections().await;
+            while mesh.connections().await.iter().zip(&before).any(|(after, before)| after < &(before + 3)) {
+                trap(&mesh).await;
+            }
+            every_worker_serves(&mesh).await;
+            assert_eq!(chatting(&mesh.caller(round).without_keep_alive(), 12).await, [403; 12], "{round}");
+            assert_eq!(mesh.kills(round, 1).await.len(), 1, "{round}: the report outlives the worker that made it");
+        }
+    });
+}
+
+/// A request that traps the worker that takes it, unless that worker has no VM just then.
+async fn trap(mesh: &Mesh) {
+    let mut raw = Raw::connect(mesh.envoy.address()).await;
+    raw.send("GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n").await;
+    let answer = raw.to_end().await;
+    assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
+}
+
+const STREAMS: usize = 16;
+
+/// Slow answers on both workers, each begun.
+async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
+    let before = mesh.connections().await;
+    let mut conversation = Conversation::new(lab::Format::OpenAiChat, true);
+    conversation.say(&Input::User("Tell me a long story.".to_owned()));
+    let (start, body) = (format!("POST {}", conversation.request().path), conversation.request().body_text());
+    let script = Answer { pieces: 4, piece_delay_ms: 700, ..Answer::text("Once upon a time there was an end.") };
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        let mut raw = Raw::connect(mesh.envoy.address()).await;
+        raw.send(by_hand(&start, "stranger", &format!("x-lab-script: {}", script.to_header()), &body)).await;
+        streams.push(raw);
+    }
+    for stream in &mut streams {
+        stream.until("data:").await;
+    }
+    let after = mesh.connections().await;
+    assert!(before.iter().zip(&after).all(|(before, after)| after > before), "both workers stream: {after:?}");
+    streams
+}
+
+/// A fresh VM starts with the first request after a pause, a second or so.
+async fn every_worker_serves(mesh: &Mesh) {
+    let caller = mesh.caller("stranger").without_keep_alive();
+    wait_until("both workers serve again", SOON, || async {
+        let served = looping(&caller, 12).await == [200; 12];
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        served
+    })
+    .await;
+}
