@@ -2,6 +2,7 @@
 //!
 //! Everything it tells is observed, nothing is assumed: scores come from the sidecar, refusals from the client, the kill
 //! from the event log. With `--once` it ends by itself, with success only if all of the story was seen.
+#![allow(clippy::indexing_slicing)] // by name, a JSON value gives null and never panics
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -9,8 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use lab::agent::{Agent, Call, Kind};
-use lab::mesh::{Mesh, MeshOptions, SOON};
-use lab::proc::wait_until_some;
+use lab::mesh::{Mesh, MeshOptions};
 use lab::{EnvoyConfig, Format};
 use serde_json::{Value, json};
 
@@ -137,14 +137,8 @@ async fn run(mesh: &Mesh, agent: &str, kind: Kind, pause: Duration) -> Vec<Call>
 
 /// The score of an agent's call, once the sidecar has been told of it.
 async fn score(mesh: &Mesh, agent: &str, number: usize) -> f64 {
-    let path = format!("/v1/agents/{agent}/scores");
-    wait_until_some("the score of the call", SOON, || async {
-        let (_, body) = mesh.api("GET", &path, None).await;
-        let mut scores: Vec<Value> = body["scores"].as_array().or(body["items"].as_array()).cloned()?;
-        scores.sort_by_key(|score| (score["at_ms"].as_u64(), score["at"].as_str().map(str::to_owned)));
-        scores.get(number - 1)?["score"].as_f64()
-    })
-    .await
+    let scores = mesh.scores(agent, number).await;
+    scores.get(number - 1).and_then(|score| score["score"].as_f64()).unwrap_or_default()
 }
 
 fn show_refusal(calls: &[Call]) -> Result<(), String> {
