@@ -76,6 +76,8 @@ fn the_digest_tells_plain_numbers_apart_and_labels_not() {
         ("job-7 timed out after 30.02s", "job-8 timed out after 30.5s"),
         ("session 1700000001 expired", "session 1700000002 expired"),
         ("took 15ms for the request", "took 7ms for the request"),
+        (r#"{"order_id": 1001, "state": "lost"}"#, r#"{"order_id": 1002, "state": "lost"}"#),
+        ("Attempt 2 failed, retry 3 follows", "Attempt 3 failed, retry 4 follows"),
     ] {
         assert!(same(a, b), "{a:?} {b:?}");
     }

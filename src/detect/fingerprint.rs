@@ -2,7 +2,8 @@
 //!
 //! The digest tells *the same* from *nearly the same*. It is taken of the same tokens, in order, with one difference:
 //! plain numbers keep their value. "12 tests failed" and "7 tests failed" are similar to a SimHash, but an agent that
-//! gets from one to the other has made progress.
+//! gets from one to the other has made progress. Numbers that are named as ids or attempts do not: "attempt 3" says
+//! nothing that "attempt 2" did not.
 //!
 //! A text beyond about 100 KB is sampled: blocks of it, ever further apart, and its end, so that the cost of a megabyte
 //! stays near that of a hundred kilobytes. The end matters more than its size says: a question stands after the
@@ -276,6 +277,9 @@ impl Features {
     }
 }
 
+/// Words after which even a plain number only counts or labels: `id`, `attempt`, `retry`.
+const COUNTED: [u64; 3] =
+    [hash_short(0x6469, 2), hash_short(0x0074_706D_6574_7461, 7), hash_short(0x0079_7274_6572, 5)];
 const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;
 const TIMESTAMP: u64 = 0x1C69_B3F7_4AC4_AE35;
 const ID: u64 = 0xD1B5_4A32_D192_ED03;
@@ -295,8 +299,8 @@ impl Sink for Features {
 
     fn number(&mut self, digits: &[u8], kind: Number) {
         self.note(match kind {
-            Number::Plain => hash_bytes(digits, 0),
-            Number::Label => NUMBER,
+            Number::Plain if !COUNTED.contains(&self.votes.latest()) => hash_bytes(digits, 0),
+            Number::Plain | Number::Label => NUMBER,
         });
         self.votes.add(NUMBER);
     }
@@ -340,7 +344,7 @@ pub fn hash_bytes(bytes: &[u8], fold: u64) -> u64 {
 
 /// The hash of one to seven bytes, the first in the lowest byte and zeros beyond the last.
 #[inline(always)]
-fn hash_short(bytes: u64, len: usize) -> u64 {
+const fn hash_short(bytes: u64, len: usize) -> u64 {
     mix(bytes | (len as u64) << 56)
 }
 

@@ -80,6 +80,11 @@ impl Accumulator {
         is_new
     }
 
+    /// The hash of the latest word; 0 before the first.
+    pub fn latest(&self) -> u64 {
+        self.previous
+    }
+
     /// The fingerprint of all words so far. The accumulator is as new afterwards.
     pub fn finish(&mut self) -> SimHash {
         let hash = majority(&mut self.words, &mut self.pairs);
@@ -202,7 +207,7 @@ fn majority(words: &mut Votes, pairs: &mut Votes) -> u64 {
 
 /// Spreads every bit over all others.
 #[inline(always)]
-pub fn mix(mut hash: u64) -> u64 {
+pub const fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 32)).wrapping_mul(0x9FB2_1C65_1E98_DF25);
     hash = (hash ^ (hash >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     hash ^ (hash >> 32)
