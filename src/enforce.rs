@@ -1,6 +1,5 @@
 //! A judged call, and what a verdict does to the shared state: exactly one worker acts on a loop, and all see it at once.
 
-use crate::detect::explain::explain;
 use crate::detect::progress::Rules;
 use crate::detect::score::{Judge, Score};
 use crate::detect::verdict::{Verdict, decide};
@@ -111,10 +110,8 @@ impl Subject {
             Verdict::Observe | Verdict::Allow => (Action::Observe, Metric::WouldKills, "would have been stopped"),
         };
         host.count(metric, 1);
-        let mut matches = self.judge().matches(&judged.window);
+        let (reason, mut matches) = self.judge().explain(&judged.window, &turn.tool_names);
         matches.truncate(MATCHES_MAX);
-        let span = matches.last().map_or(1, |earliest| earliest.calls_ago + 1);
-        let reason = explain(&judged.score, self.record.counting, &turn.tool_names, span);
         let Self { agent, record, .. } = self;
         let (score, threshold) = (judged.score.value, record.threshold);
         host.log(Level::Warn, &format!("agent {agent} {word}: {reason} (score {score}, threshold {threshold})"));

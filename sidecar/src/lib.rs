@@ -2,12 +2,14 @@
 //!
 //! Data flows one way: [`api`] takes requests apart and calls [`service`], which holds the rules and speaks to a
 //! [`store`] in small transactional steps. [`serve`] puts them on a socket; [`cli`] is the same binary on the other end
-//! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it.
+//! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it. [`replay`] stands
+//! alone: the detector on recorded runs, without any of these.
 
 pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod model;
+pub mod replay;
 pub mod serve;
 pub mod service;
 pub mod store;

@@ -3,12 +3,28 @@
 //! Off the request path: `kill-switch fingerprint`, excerpts in evidence, and the tests use it.
 
 use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
+use super::patterns::{Part, Pattern, cut};
 
-/// Normalises a whole text. `custom` names the placeholders of operators' patterns.
+/// Normalises a whole text.
 pub fn normalised(text: &[u8]) -> String {
+    normalised_with(text, &[])
+}
+
+/// The same with the placeholders of operators' patterns.
+pub fn normalised_with(text: &[u8], patterns: &[Pattern]) -> String {
     let mut display = Display::default();
     let mut normaliser = Normaliser::default();
-    normaliser.push(text, &mut display);
+    if patterns.is_empty() {
+        normaliser.push(text, &mut display);
+    } else {
+        cut(patterns, &String::from_utf8_lossy(text), |part| match part {
+            Part::Text(text) => normaliser.push(text.as_bytes(), &mut display),
+            Part::Match(index) => {
+                normaliser.finish(&mut display);
+                display.write(patterns.get(usize::from(index)).map_or("", |pattern| &pattern.placeholder));
+            }
+        });
+    }
     normaliser.finish(&mut display);
     display.text
 }

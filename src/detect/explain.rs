@@ -1,50 +1,134 @@
 //! Why a call has the score it has, in words for the person who is woken by it.
+//!
+//! Occurrences are counted one by one, not read off the signals: there two repeats with something new in between count as
+//! one. "5 times in the last 9 calls" is what a person finds who looks.
 
-use super::score::Score;
-use crate::wire::Counting;
+use super::window::ToolTurn;
+use crate::wire::{Counting, Match};
 
-/// One sentence: what was repeated, how often, within how many calls.
-pub fn explain(score: &Score, counting: Counting, tool_names: &str, span: u32) -> String {
-    let signals = score.signals;
-    let mut parts = Vec::new();
-    if signals.repeated_tool_calls > 0 {
-        let name = if tool_names.is_empty() { String::new() } else { format!(" {tool_names}") };
-        let result = if counting == Counting::Progress { " with the same result" } else { "" };
-        parts.push(format!("the same tool call{name}{result} {}", times(signals.repeated_tool_calls + 1)));
-    } else if signals.similar_prompts > 0 {
-        parts.push(format!("the same input {}", times(signals.similar_prompts + 1)));
-    }
-    if signals.similar_responses > 0 {
-        parts.push(format!("the same answer {}", times(signals.similar_responses + 1)));
-    }
-    if parts.is_empty() {
-        return "nothing is repeated".to_owned();
-    }
-    format!("{} in the last {span} calls", parts.join(" and "))
+/// The call that is explained.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// How repeats were counted.
+    pub counting: Counting,
+    /// The tools that it is about.
+    pub tools: ToolTurn,
+    /// Their names, separated by commas; empty where they are not known.
+    pub tool_names: &'a str,
 }
 
-fn times(count: u32) -> String {
-    format!("{count} times")
+/// One sentence: what was repeated, how often, within how many calls. `matches` are all past calls that are repeated.
+pub fn explain(matches: &[Match], asked: Asked<'_>) -> String {
+    let Some(earliest) = matches.iter().map(|matched| matched.calls_ago).max() else {
+        return "nothing is repeated".to_owned();
+    };
+    let tools = matches.iter().filter(|matched| matched.same_tool_call).count();
+    let prompts = matches.iter().filter_map(|matched| matched.prompt_distance);
+    let responses = matches.iter().filter_map(|matched| matched.response_distance);
+    let mut parts = Vec::new();
+    if tools > 0 {
+        parts.push(times(&tool_call(asked), tools));
+    }
+    // With progress counting a repeated tool call is the repeated input: saying so twice would look like two findings.
+    if tools == 0 || asked.counting == Counting::Literal {
+        parts.extend(alike("input", prompts));
+    }
+    parts.extend(alike("answer", responses));
+    format!("{} in the last {} calls", parts.join(" and "), earliest + 1)
+}
+
+fn tool_call(asked: Asked<'_>) -> String {
+    let several = asked.tool_names.contains(", ");
+    let plural = if several { "s" } else { "" };
+    let name = if asked.tool_names.is_empty() { String::new() } else { format!(" {}", asked.tool_names) };
+    let result = match (asked.counting, asked.tools) {
+        (Counting::Literal, _) => String::new(),
+        // The result of the call at hand will never come.
+        (Counting::Progress, ToolTurn::Call(_)) => " with nothing new in its results".to_owned(),
+        (Counting::Progress, _) => format!(" with the same result{plural}"),
+    };
+    format!("the same tool call{plural}{name}{result}")
+}
+
+/// Texts that are repeated; nothing where none are.
+fn alike(what: &str, distances: impl Iterator<Item = u32>) -> Option<String> {
+    let (count, furthest) = distances.fold((0, 0), |(count, furthest), distance| (count + 1, distance.max(furthest)));
+    let same = if furthest == 0 { "the same" } else { "nearly the same" };
+    (count > 0).then(|| times(&format!("{same} {what}"), count))
+}
+
+/// The one at hand and those that it repeats.
+fn times(what: &str, repeats: usize) -> String {
+    format!("{what} {} times", repeats + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Signals;
+    use crate::detect::window::ToolSignature;
+
+    fn repeat(calls_ago: u32, prompt: Option<u32>, response: Option<u32>, same_tool_call: bool) -> Match {
+        Match {
+            calls_ago,
+            age_ms: 0,
+            prompt_distance: prompt,
+            response_distance: response,
+            same_tool_call,
+            prompt_hash: String::new(),
+        }
+    }
+
+    fn asked(counting: Counting, tool_names: &str) -> Asked<'_> {
+        Asked { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
+    }
 
     #[test]
-    fn a_kill_says_in_words_what_was_repeated() {
-        let score = |similar_prompts, similar_responses, repeated_tool_calls| {
-            Score::of(Signals { similar_prompts, similar_responses, repeated_tool_calls })
-        };
+    fn a_tool_call_is_named_and_its_input_not_told_twice() {
+        let matches: Vec<_> = [2, 4, 6, 8].map(|ago| repeat(ago, Some(0), None, true)).into();
         assert_eq!(
-            explain(&score(4, 0, 4), Counting::Progress, "read_file", 9),
+            explain(&matches, asked(Counting::Progress, "read_file")),
             "the same tool call read_file with the same result 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&score(5, 4, 0), Counting::Progress, "", 6),
-            "the same input 6 times and the same answer 5 times in the last 6 calls"
+            explain(&matches, asked(Counting::Progress, "grep, read_file")),
+            "the same tool calls grep, read_file with the same results 5 times in the last 9 calls"
         );
-        assert_eq!(explain(&score(0, 0, 0), Counting::Literal, "", 1), "nothing is repeated");
+        assert_eq!(
+            explain(&matches, asked(Counting::Progress, "")),
+            "the same tool call with the same result 5 times in the last 9 calls",
+            "where the request does not name the tools"
+        );
+    }
+
+    #[test]
+    fn literal_counting_tells_the_input_apart_from_the_tool_call() {
+        let mut matches: Vec<_> = (1..=10).map(|ago| repeat(ago, Some(0), None, false)).collect();
+        matches[3].same_tool_call = true;
+        assert_eq!(
+            explain(&matches, asked(Counting::Literal, "grep")),
+            "the same tool call grep 2 times and the same input 11 times in the last 11 calls"
+        );
+    }
+
+    #[test]
+    fn input_and_answer_are_counted_apart() {
+        let mut matches: Vec<_> = (2..=5).map(|ago| repeat(ago, Some(0), Some(0), false)).collect();
+        matches.insert(0, repeat(1, Some(0), None, false));
+        let said =
+            |matches: &[Match]| explain(matches, Asked { tools: ToolTurn::None, ..asked(Counting::Progress, "") });
+        assert_eq!(said(&matches), "the same input 6 times and the same answer 5 times in the last 6 calls");
+        matches[4].response_distance = Some(2);
+        assert_eq!(said(&matches), "the same input 6 times and nearly the same answer 5 times in the last 6 calls");
+        assert_eq!(said(&[]), "nothing is repeated");
+    }
+
+    #[test]
+    fn a_call_that_is_its_own_request_has_no_result_yet() {
+        let matches: Vec<_> = (1..=5).map(|ago| repeat(ago, Some(0), None, true)).collect();
+        let tools = ToolTurn::Call(ToolSignature::new(1));
+        assert_eq!(
+            explain(&matches, Asked { tools, ..asked(Counting::Progress, "get_weather") }),
+            "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls"
+        );
     }
 }

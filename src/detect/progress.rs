@@ -32,6 +32,23 @@ impl Default for Rules {
     }
 }
 
+impl Rules {
+    /// What the rules are called where one is switched off.
+    pub const NAMES: [&'static str; 5] = ["results", "followups", "sameness", "novelty", "information"];
+
+    /// The same without one rule; nothing where no rule is called so.
+    pub fn without(self, name: &str) -> Option<Self> {
+        Some(match name {
+            "results" => Self { results: false, ..self },
+            "followups" => Self { followups: false, ..self },
+            "sameness" => Self { sameness: false, ..self },
+            "novelty" => Self { novelty: false, ..self },
+            "information" => Self { information: false, ..self },
+            _ => return None,
+        })
+    }
+}
+
 /// Completes the current call from the window before it: which tools its results answer, and whether it is novel.
 ///
 /// Not every client sends its tool calls back in a form that says so (some send results as plain user messages): then

@@ -4,6 +4,7 @@
 //! calls, the current one included. What counts as a repeat is decided in [`literal`](super::literal) and
 //! [`progress`](super::progress); this file only adds up.
 
+use super::explain::{Asked, explain};
 use super::progress::{self, Rules};
 use super::window::{Answer, Call, Sequence, Window};
 use super::{literal, simhash};
@@ -96,7 +97,14 @@ impl Judge {
         }
     }
 
-    /// The past calls that the window's last one repeats, the latest first: why it has the score it has.
+    /// Why the window's last call has the score it has: in words, and the past calls that it repeats.
+    pub fn explain(&self, window: &Window, tool_names: &str) -> (String, Vec<Match>) {
+        let matches = self.matches(window);
+        let tools = window.calls().last().map(|now| now.tools).unwrap_or_default();
+        (explain(&matches, Asked { counting: self.counting, tools, tool_names }), matches)
+    }
+
+    /// The past calls that the window's last one repeats, the latest first.
     pub fn matches(&self, window: &Window) -> Vec<Match> {
         let Some((now, past)) = window.calls().split_last() else { return Vec::new() };
         let latest = past.iter().rev().find_map(|call| call.answer.text());

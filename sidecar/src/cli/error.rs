@@ -9,7 +9,7 @@ use crate::serve::ServeError;
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed, or a check of `doctor` did
+  1  failed, or a check of `doctor` or of `replay --expect` did
   2  the command line cannot be understood
   3  no token, or one that is not valid or not allowed to do this
   4  there is no such agent or token
@@ -75,6 +75,20 @@ pub enum CliError {
         /// Of how many.
         checks: usize,
     },
+    /// Lines of a recording cannot be read; they have been named.
+    #[error("{lines} {} not be read", if *lines == 1 { "line could" } else { "lines could" })]
+    BadLines {
+        /// How many.
+        lines: usize,
+    },
+    /// `replay --expect` found what it must not.
+    #[error("not as expected: {healthy_killed} healthy killed, {loops_missed} loops missed")]
+    NotAsExpected {
+        /// Healthy runs that would have been killed.
+        healthy_killed: usize,
+        /// Loops that would have gone on.
+        loops_missed: usize,
+    },
     /// The server did not start.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -85,6 +99,7 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Serve(_) | Self::File { .. } | Self::Output(_) | Self::Unhealthy { .. } => 1,
+            Self::BadLines { .. } | Self::NotAsExpected { .. } => 1,
             Self::NoToken | Self::Unauthorised { .. } => 3,
             Self::NotFound { .. } => 4,
             Self::Refused { .. } => 5,

@@ -9,10 +9,14 @@ use crate::serve::{ServeOptions, serve};
 
 mod agents;
 mod client;
+mod compare;
 mod doctor;
 mod error;
 mod events;
+mod fingerprint;
 mod output;
+mod replay;
+mod replay_bar;
 mod tokens;
 
 pub use error::CliError;
@@ -38,6 +42,12 @@ enum Command {
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
+    /// Say which recorded runs would have been killed, at which call, and why
+    Replay(replay::ReplayOptions),
+    /// Show a text as the detector sees it: normalised, and its hash
+    Fingerprint(fingerprint::FingerprintOptions),
+    /// Say whether two texts count as similar, and as the same
+    Compare(compare::CompareOptions),
     /// Check the database, the server, and the way to Envoy
     Doctor(doctor::DoctorOptions),
     /// Print a completion script for a shell
@@ -55,6 +65,9 @@ impl Cli {
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
             Command::Tokens(command) => command.run().await,
+            Command::Replay(options) => options.run(),
+            Command::Fingerprint(options) => options.run(),
+            Command::Compare(options) => options.run(),
             Command::Doctor(options) => options.run().await,
             Command::Completion { shell } => {
                 let mut script = Vec::new();
