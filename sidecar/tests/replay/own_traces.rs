@@ -1,0 +1,100 @@
+//! The recordings written for the project: each rule of progress counting has a file with a healthy run that needs it and
+//! a loop that it must not save. The other two files hold the other shapes and the other APIs.
+
+use agent_kill_switch::detect::progress::Rules;
+use agent_kill_switch::wire::Counting;
+use kill_switch::replay::tally::Expect;
+use kill_switch::replay::{Outcome, Run, Settings, play};
+
+use crate::traces::{all_own, own, runs};
+
+const BOTH: [Counting; 2] = [Counting::Progress, Counting::Literal];
+
+fn wrong(runs: &[Run], settings: &Settings) -> Vec<String> {
+    let is_wrong = |run: &&Run| !Expect::of(&run.label).is_met_by(&play(&run.steps, settings));
+    runs.iter().filter(is_wrong).map(|run| run.label.agent.clone().unwrap()).collect()
+}
+
+#[test]
+fn every_healthy_run_lives_and_every_loop_dies() {
+    for file in all_own() {
+        let runs = runs(&file, &BOTH);
+        assert!(runs.iter().any(|run| Expect::of(&run.label) == Expect::Healthy), "{}", file.display());
+        assert!(runs.iter().any(|run| Expect::of(&run.label) == Expect::Loop), "{}", file.display());
+        assert_eq!(wrong(&runs, &Settings::default()), [""; 0], "{}", file.display());
+    }
+}
+
+#[test]
+fn without_its_rule_a_healthy_run_of_each_file_is_killed() {
+    for rule in Rules::NAMES {
+        let rules = Rules::default().without(rule).unwrap();
+        let runs = runs(&own(&format!("{rule}.jsonl")), &BOTH);
+        let wrong = wrong(&runs, &Settings { rules, ..Settings::default() });
+        assert!(!wrong.is_empty(), "{rule} changes nothing");
+        let loops = runs.iter().filter(|run| Expect::of(&run.label) == Expect::Loop);
+        for run in loops {
+            assert!(!wrong.contains(run.label.agent.as_ref().unwrap()), "{rule} is not there to catch more loops");
+        }
+    }
+}
+
+#[test]
+fn each_loop_is_killed_at_its_call_with_its_reason() {
+    let outcomes: Vec<(String, Outcome)> = all_own()
+        .iter()
+        .flat_map(|file| runs(file, &BOTH))
+        .map(|run| (run.label.agent.unwrap(), play(&run.steps, &Settings::default())))
+        .collect();
+    let cases = [
+        ("missing-file", 7, "the same tool call read_file with the same result 6 times in the last 6 calls"),
+        ("timed-out-service", 7, "the same tool call http_get with the same result 6 times in the last 6 calls"),
+        ("build-fixer-stuck", 6, "the same input 5 times and the same answer 5 times in the last 6 calls"),
+        ("order-asker", 6, "the same input 6 times and the same answer 5 times in the last 6 calls"),
+        ("two-step", 13, "the same tool call read_file with the same result 6 times in the last 11 calls"),
+        ("three-step", 19, "the same tool call grep with the same result 6 times in the last 16 calls"),
+        ("endless-continue", 13, "the same input 12 times in the last 12 calls"),
+        ("log-reader-stuck", 7, "the same tool call query_logs with the same result 6 times in the last 6 calls"),
+        ("table-booker", 7, "the same tool call find_table with the same result 6 times in the last 6 calls"),
+        (
+            "weather-asker",
+            6,
+            "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls",
+        ),
+        ("limited", 12, "the same input 12 times in the last 12 calls"),
+        ("streamed-refusal", 6, "the same input 6 times and the same answer 5 times in the last 6 calls"),
+    ];
+    for (agent, call, reason) in cases {
+        let (_, outcome) = outcomes.iter().find(|(name, _)| name == agent).unwrap();
+        assert_eq!((outcome.killed_at, outcome.reason.as_deref()), (Some(call), Some(reason)), "{agent}");
+    }
+    let killed = outcomes.iter().filter(|(_, outcome)| outcome.killed_at.is_some()).count();
+    assert_eq!(killed, cases.len(), "every kill is listed here");
+}
+
+#[test]
+fn literal_counting_kills_most_healthy_runs_and_is_left_as_it_is() {
+    let literal = Settings { counting: Counting::Literal, ..Settings::default() };
+    let mut killed: Vec<String> = all_own().iter().flat_map(|file| wrong(&runs(file, &BOTH), &literal)).collect();
+    killed.sort();
+    let expected = [
+        "build-fixer",
+        "careful-refactorer",
+        "deployment-watcher",
+        "log-reader",
+        "page-turner",
+        "silent-renamer",
+        "tests-go-green",
+        "ticket-sorter",
+    ];
+    assert_eq!(killed, expected);
+}
+
+#[test]
+fn a_lower_threshold_never_kills_later() {
+    for run in all_own().iter().flat_map(|file| runs(file, &BOTH)) {
+        let call = |threshold| play(&run.steps, &Settings { threshold, ..Settings::default() }).killed_at;
+        let calls = [20.0, 15.0, 10.0, 8.0, 6.0, 4.0].map(|threshold| call(threshold).unwrap_or(usize::MAX));
+        assert!(calls.is_sorted_by(|a, b| a >= b), "{:?}: {calls:?}", run.label.agent);
+    }
+}

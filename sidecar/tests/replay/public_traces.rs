@@ -1,0 +1,97 @@
+//! Real recordings of other people's agents: no healthy run is killed, every loop is, in time.
+
+use std::sync::OnceLock;
+
+use agent_kill_switch::wire::Counting;
+use kill_switch::replay::recording::{Calls, Recording};
+use kill_switch::replay::tally::Expect;
+use kill_switch::replay::{Outcome, Run, Settings, play};
+use serde_json::Value;
+
+use crate::random::Random;
+use crate::traces::{each_line, public, runs};
+
+/// The recordings that these numbers are of; others may hold fewer or more.
+const HEALTHY: usize = 410;
+const LOOPS: usize = 9;
+
+fn decoded() -> Option<&'static [Run]> {
+    static RUNS: OnceLock<Option<Vec<Run>>> = OnceLock::new();
+    let read = || public().map(|files| files.iter().flat_map(|file| runs(file, &[Counting::Progress])).collect());
+    RUNS.get_or_init(read).as_deref()
+}
+
+fn outcomes() -> Option<Vec<(Expect, &'static Run, Outcome)>> {
+    let judged = |run: &'static Run| (Expect::of(&run.label), run, play(&run.steps, &Settings::default()));
+    Some(decoded()?.iter().map(judged).collect())
+}
+
+fn assert_all_right(outcomes: &[(Expect, &Run, Outcome)]) {
+    for (expect, run, outcome) in outcomes {
+        let agent = run.label.agent.as_deref().unwrap_or_default();
+        assert!(expect.is_met_by(outcome), "{} {agent}: {outcome:?}", expect.word());
+    }
+}
+
+#[test]
+fn no_healthy_run_is_killed_and_every_loop_is() {
+    let Some(outcomes) = outcomes() else { return };
+    assert_all_right(&outcomes);
+    let count = |wanted| outcomes.iter().filter(|(expect, ..)| *expect == wanted).count();
+    if std::env::var_os("KILL_SWITCH_TRACES").is_none() {
+        assert_eq!((count(Expect::Healthy), count(Expect::Loop)), (HEALTHY, LOOPS));
+    }
+    let highest = |(expect, _, outcome): &(Expect, &Run, Outcome)| match expect {
+        Expect::Healthy => outcome.score.value,
+        _ => 0.0,
+    };
+    let highest = outcomes.iter().map(highest).fold(0.0, f64::max);
+    assert!(highest <= 7.0, "a healthy run comes near the threshold: {highest}");
+}
+
+#[test]
+fn the_same_holds_for_any_random_half() {
+    let Some(outcomes) = outcomes() else { return };
+    for seed in 0..10 {
+        let half = Random::seeded(seed).half(outcomes.clone());
+        assert_all_right(&half);
+    }
+}
+
+#[test]
+fn loops_are_killed_no_later_than_their_thirteenth_repeated_call() {
+    let Some(files) = public() else { return };
+    let mut loops = 0;
+    for file in files {
+        let kind = br#""expect": "loop""#;
+        each_line(&file, |line| {
+            if !line.windows(kind.len()).any(|part| part == kind) {
+                return;
+            }
+            let mut run = None;
+            crate::traces::replayer(&[Counting::Progress]).line(line, &mut |read| run = Some(read)).unwrap();
+            let killed_at = play(&run.unwrap().steps, &Settings::default()).killed_at.unwrap();
+            let Recording::Run(_, calls) = Recording::read(line).unwrap() else { panic!("a run") };
+            let repeated = occurrences(&calls, killed_at);
+            assert!((2..=13).contains(&repeated), "killed at the {repeated}th occurrence, call {killed_at}");
+            loops += 1;
+        });
+    }
+    assert!(loops > 0);
+}
+
+/// How often the last message of the request at `call` was the last one of a request, up to that call. An oracle of its
+/// own: plain text, but for words that hold a digit, which are numbers and ids.
+fn occurrences(calls: &Calls<'_>, call: usize) -> usize {
+    let mut last = Vec::new();
+    calls
+        .each(|exchange| {
+            let request: Value = serde_json::from_slice(&exchange.request).unwrap();
+            let message = request["messages"].as_array().and_then(|messages| messages.last()).unwrap();
+            let text = message["content"].to_string();
+            let words = text.split([' ', '\\']).filter(|word| !word.bytes().any(|byte| byte.is_ascii_digit()));
+            last.push(words.collect::<Vec<_>>().join(" "));
+        })
+        .unwrap();
+    last[..call].iter().filter(|text| **text == last[call - 1]).count()
+}
