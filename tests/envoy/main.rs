@@ -14,6 +14,7 @@ mod observability;
 mod official_clients;
 mod privacy;
 mod propagation;
+mod replay_agrees;
 mod sessions;
 mod sidecar_down;
 mod sidecar_lies;

@@ -1,0 +1,193 @@
+//! What `kill-switch replay` says of a recording is what the filter does to it: the same call is refused, with the same
+//! score, for a reason in words.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use lab::chat::Request;
+use lab::mesh::Mesh;
+use lab::proc::binary;
+use lab::{Answer, Format};
+use serde_json::{Value, json};
+
+/// Calls of the longest public run that is played: each is a request through a real proxy.
+const CALLS_MAX: usize = 60;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recordings_written_for_the_project_are_killed_at_the_call_that_replay_says() {
+    let folder = root().join("tests/traces");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let stage = Stage::set().await;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(stage.play(&text.lines().map(str::to_owned).collect::<Vec<_>>()).await > 0, "{}", file.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn public_recordings_are_killed_at_the_call_that_replay_says() {
+    let folder = std::env::var_os("KILL_SWITCH_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.to_string_lossy().ends_with(".jsonl.gz")).collect();
+    files.sort();
+    if files.is_empty() {
+        let words = format!("SKIPPED: no recordings in {}\n", folder.display());
+        // Straight to the terminal: the test harness would swallow it.
+        return std::io::stderr().write_all(words.as_bytes()).unwrap();
+    }
+    let lines: Vec<String> = files.iter().flat_map(|file| sample(file)).collect();
+    assert_eq!(Stage::set().await.play(&lines).await, lines.len());
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The first loops and healthy runs of a file that are short enough.
+fn sample(file: &Path) -> Vec<String> {
+    let output = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut taken = Vec::new();
+    for (expect, count) in [("loop", 9), ("healthy", 6)] {
+        let kind = format!("\"expect\": \"{expect}\"");
+        let fitting = text.lines().filter(|line| {
+            line.contains(&kind) && {
+                let run = serde_json::from_str(line).unwrap();
+                exchanges(&run).len() <= CALLS_MAX
+            }
+        });
+        taken.extend(fitting.take(count).map(str::to_owned));
+    }
+    taken
+}
+
+/// What `replay` says of each run.
+fn replayed(lines: &[String]) -> Vec<Value> {
+    let mut replay = Command::new(binary("kill-switch", "KILL_SWITCH_BIN"))
+        .args(["replay", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = replay.stdin.take().unwrap();
+    let text = lines.join("\n");
+    let feeding = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = replay.wait_with_output().unwrap();
+    feeding.join().unwrap().unwrap();
+    assert!(output.status.success());
+    let objects = String::from_utf8(output.stdout).unwrap();
+    let mut runs: Vec<Value> = objects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(runs.pop().unwrap()["summary"].is_object());
+    runs
+}
+
+/// The runs of these lines, in the order in which `replay` lists them. Read anew, so that both cannot err alike.
+fn runs(lines: &[String]) -> Vec<Vec<Exchange>> {
+    let mut runs: Vec<(Value, Vec<Exchange>)> = Vec::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let same = runs.iter_mut().find(|(agent, _)| line["request"].is_object() && *agent == line["agent"]);
+        match same {
+            Some((_, calls)) => calls.extend(exchanges(&line)),
+            None => runs.push((line["agent"].clone(), exchanges(&line))),
+        }
+    }
+    runs.into_iter().map(|(_, calls)| calls).collect()
+}
+
+struct Exchange {
+    request: Request,
+    answer: Answer,
+}
+
+fn exchanges(line: &Value) -> Vec<Exchange> {
+    if let Some(messages) = line["messages"].as_array() {
+        let answers = messages.iter().enumerate().filter(|(_, message)| message["role"] == "assistant");
+        let exchange = |(index, message): (usize, &Value)| {
+            let request = json!({"model": "recorded", "messages": messages[..index]});
+            recorded("/v1/chat/completions", &request, &json!({"choices": [{"index": 0, "message": message}]}), 200)
+        };
+        return answers.map(exchange).collect();
+    }
+    let calls = line["calls"].as_array().cloned().unwrap_or_else(|| vec![line.clone()]);
+    calls
+        .iter()
+        .map(|call| {
+            let chat = if call["request"]["prompt"].is_string() { "/v1/completions" } else { "/v1/chat/completions" };
+            let path = call["path"].as_str().unwrap_or(chat);
+            recorded(path, &call["request"], &call["response"], call["status"].as_u64().unwrap_or(200) as u16)
+        })
+        .collect()
+}
+
+fn recorded(path: &str, request: &Value, response: &Value, status: u16) -> Exchange {
+    let answer = match response.as_str() {
+        Some(stream) => Answer::text(streamed_text(stream)),
+        None => Answer { raw: Some(response.to_string()), ..Answer::default() },
+    };
+    let request = Request { format: Format::Other, path: path.to_owned(), headers: Vec::new(), body: request.clone() };
+    Exchange { request, answer: Answer { status, ..answer } }
+}
+
+/// What a recorded stream says: the mock LLM streams it anew.
+fn streamed_text(stream: &str) -> String {
+    let events = stream.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    events.map(|event| event["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// A mesh whose upstream answers what was recorded.
+struct Stage {
+    mesh: Mesh,
+    answer: Arc<Mutex<Answer>>,
+    /// Agents so far: each run gets one of its own.
+    agents: Mutex<usize>,
+}
+
+impl Stage {
+    async fn set() -> Stage {
+        let mesh = Mesh::start().await;
+        let answer = Arc::new(Mutex::new(Answer::default()));
+        let next = Arc::clone(&answer);
+        mesh.llm.decide(move |_| Some(next.lock().unwrap().clone()));
+        Stage { mesh, answer, agents: Mutex::new(0) }
+    }
+
+    /// Plays the runs of these lines and holds each to what `replay` says. Returns how many there were.
+    async fn play(&self, lines: &[String]) -> usize {
+        let (runs, expected) = (runs(lines), replayed(lines));
+        assert_eq!(runs.len(), expected.len());
+        for (calls, said) in runs.iter().zip(&expected) {
+            self.play_run(calls, said).await;
+        }
+        runs.len()
+    }
+
+    async fn play_run(&self, calls: &[Exchange], said: &Value) {
+        let number = {
+            let mut agents = self.agents.lock().unwrap();
+            *agents += 1;
+            *agents
+        };
+        let agent = format!("recorded-{number}");
+        self.mesh.enable(&agent, json!({})).await;
+        let caller = self.mesh.caller(&agent);
+        let mut refused_at = None;
+        for (index, call) in calls.iter().enumerate() {
+            *self.answer.lock().unwrap() = call.answer.clone();
+            let reply = caller.call(&call.request, None).await.unwrap();
+            if !reply.from_upstream() {
+                refused_at = Some(index as u64 + 1);
+                break;
+            }
+        }
+        assert_eq!(refused_at, said["killed_at"].as_u64(), "{said}");
+        if refused_at.is_some() {
+            let kill = &self.mesh.kills(&agent, 1).await[0];
+            assert_eq!(kill["score"], said["score"], "{kill}");
+            assert!(kill["reason"].as_str().unwrap().ends_with(" calls"), "{kill}");
+        }
+    }
+}
