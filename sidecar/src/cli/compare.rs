@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::CliError;
 use super::fingerprint::{Reading, Seen};
-use super::output::{print, print_json};
+use super::output::{inert, print, print_json};
 
 #[derive(Args, Debug)]
 pub(super) struct CompareOptions {
@@ -35,10 +35,10 @@ impl CompareOptions {
         print(&format!(
             "A         {}\n          hash {:016x}, digest {:08x}\nB         {}\n          hash {:016x}, digest {:08x}\n\
              distance  {distance} of 64 bits\nsimilar   {}\nsame      {}\n",
-            a.normalised,
+            inert(&a.normalised),
             a.fingerprint.simhash.0,
             a.fingerprint.digest,
-            b.normalised,
+            inert(&b.normalised),
             b.fingerprint.simhash.0,
             b.fingerprint.digest,
             if similar { format!("yes: below {SIMILAR_BELOW}") } else { format!("no: not below {SIMILAR_BELOW}") },

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::output::{print, print_json};
+use super::output::{inert, print, print_json};
 use super::replay::load_config;
 use crate::replay::input::read_all;
 
@@ -46,6 +46,7 @@ impl FingerprintOptions {
             return print_json(&seen.json());
         }
         let Seen { normalised, fingerprint } = &seen;
+        let normalised = inert(normalised);
         let enough = if fingerprint.informative { "yes" } else { "no: too few distinct words to identify anything" };
         print(&format!(
             "normalised   {normalised}\nhash         {:016x}\ndigest       {:08x}\ninformative  {enough}\n",

@@ -17,6 +17,7 @@ mod fingerprint;
 mod output;
 mod replay;
 mod replay_bar;
+mod replay_report;
 mod tokens;
 
 pub use error::CliError;

@@ -60,6 +60,11 @@ pub(super) fn cell(object: &Value, member: &str) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
+    inert(&text)
+}
+
+/// Somebody else's text with nothing in it that would move the cursor.
+pub(super) fn inert(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

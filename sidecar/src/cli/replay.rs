@@ -7,16 +7,14 @@ use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::policy::{DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE, check_settings};
 use agent_kill_switch::wire::Counting;
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::CliError;
-use super::output::{print, table};
 use super::replay_bar::Bar;
+use super::replay_report::{Report, Shown, print_sweep, print_sweep_json};
 use crate::replay::input::{Input, open_all, read_all};
 use crate::replay::step::{PLAIN_CONFIG, StepReader, filter_config};
 use crate::replay::sweep::{COUNTINGS, Sweep, THRESHOLDS, WINDOWS};
-use crate::replay::tally::{Expect, Tally};
-use crate::replay::{Label, Outcome, Replayer, Run, Settings, play};
+use crate::replay::{Replayer, Run, Settings, play};
 
 #[derive(Args, Debug)]
 pub(super) struct ReplayOptions {
@@ -32,7 +30,7 @@ pub(super) struct ReplayOptions {
     /// progress or literal; both with --sweep [default: progress]
     #[arg(long, value_parser = parse_counting, value_delimiter = ',')]
     counting: Vec<Counting>,
-    /// Switch a rule of progress counting off: results, followups, sameness, novelty, information
+    /// Switch a rule of progress counting off, to see what it does; may be given several times
     #[arg(long, value_name = "RULE", value_parser = Rules::NAMES)]
     without: Vec<String>,
     /// Try many windows, thresholds and ways of counting, and show what each would kill
@@ -69,7 +67,12 @@ impl ReplayOptions {
     /// Under one setting. Returns how many lines could not be read.
     fn run_once(&self) -> Result<usize, CliError> {
         let settings = self.settings()?;
-        let mut report = Report { json: self.json, killed_only: self.killed, ..Report::default() };
+        let shown = match () {
+            () if self.json => Shown::Json,
+            () if self.killed => Shown::Killed,
+            () => Shown::All,
+        };
+        let mut report = Report::new(shown);
         let unreadable =
             self.each_run(&[settings.counting], |run| report.add(run.label, play(&run.steps, &settings)))?;
         report.finish(&settings)?;
@@ -134,7 +137,12 @@ impl ReplayOptions {
         let inputs =
             open_all(&self.files).map_err(|(path, error)| CliError::File { path, reason: error.to_string() })?;
         let total = inputs.iter().map(|input| input.length).sum::<Option<u64>>();
-        let mut reading = Reading { bar: Bar::new(total), bytes_before: 0, calls: 0, unreadable: 0 };
+        let mut reading = Reading {
+            bar: if self.json { Bar::beside_output(total) } else { Bar::new(total) },
+            bytes_before: 0,
+            calls: 0,
+            unreadable: 0,
+        };
         let mut failed = Ok(());
         for input in inputs {
             let mut finished = |run| {
@@ -192,134 +200,5 @@ impl Reading {
         replayer.end(finished);
         self.bytes_before += input.read.get();
         Ok(())
-    }
-}
-
-/// What is printed of runs under one setting.
-#[derive(Default)]
-struct Report {
-    json: bool,
-    killed_only: bool,
-    tally: Tally,
-    rows: Vec<[String; 9]>,
-}
-
-impl Report {
-    fn add(&mut self, label: Label, outcome: Outcome) -> Result<(), CliError> {
-        let expect = Expect::of(&label);
-        self.tally.add(expect, &outcome);
-        if self.json {
-            return print(&format!("{}\n", run_json(&label, &outcome)));
-        }
-        if !self.killed_only || outcome.killed_at.is_some() || !expect.is_met_by(&outcome) {
-            self.rows.push(row(label, expect, &outcome));
-        }
-        Ok(())
-    }
-
-    fn finish(&self, settings: &Settings) -> Result<(), CliError> {
-        if self.json {
-            let mut summary = self.tally.json();
-            if let Some(members) = summary.as_object_mut() {
-                members.insert("settings".to_owned(), settings_json(settings));
-            }
-            return print(&format!("{}\n", json!({"summary": summary})));
-        }
-        let heading = ["AGENT", "EXPECT", "CALLS", "KILLED AT", "SCORE", "PROMPTS", "RESPONSES", "TOOLS", "WHY"];
-        let mut text = table(heading, &self.rows);
-        text.push('\n');
-        text.push_str(&summary(&self.tally));
-        print(&text)
-    }
-}
-
-fn run_json(label: &Label, outcome: &Outcome) -> Value {
-    let signals = outcome.score.signals;
-    json!({
-        "agent": label.agent,
-        "source": label.source,
-        "expect": label.expect,
-        "calls": outcome.calls,
-        "killed_at": outcome.killed_at,
-        "score": outcome.score.value,
-        "similar_prompts": signals.similar_prompts,
-        "similar_responses": signals.similar_responses,
-        "repeated_tool_calls": signals.repeated_tool_calls,
-    })
-}
-
-fn settings_json(settings: &Settings) -> Value {
-    json!({"window_size": settings.window_size, "threshold": settings.threshold, "counting": settings.counting})
-}
-
-fn row(label: Label, expect: Expect, outcome: &Outcome) -> [String; 9] {
-    let signals = outcome.score.signals;
-    let mark = if expect.is_met_by(outcome) { "" } else { " !" };
-    [
-        // Recordings are other people's: nothing of them may move the cursor.
-        label.agent.as_deref().unwrap_or("-").chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
-        expect.word().to_owned() + mark,
-        outcome.calls.to_string(),
-        outcome.killed_at.map_or("-".to_owned(), |call| call.to_string()),
-        outcome.score.value.to_string(),
-        signals.similar_prompts.to_string(),
-        signals.similar_responses.to_string(),
-        signals.repeated_tool_calls.to_string(),
-        outcome.reason.clone().unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
-    ]
-}
-
-fn summary(tally: &Tally) -> String {
-    let rows: Vec<_> = Expect::ALL
-        .map(|expect| {
-            let count = tally.of(expect);
-            let median = count.median_kill().map_or("-".to_owned(), |call| call.to_string());
-            let highest = count.highest_score.to_string();
-            let [runs, calls, killed] = [count.runs, count.calls, count.killed].map(|number| number.to_string());
-            [expect.word().to_owned(), runs, calls, killed, median, highest]
-        })
-        .into();
-    table(["EXPECT", "RUNS", "CALLS", "KILLED", "MEDIAN KILL AT", "HIGHEST SCORE OF THE REST"], &rows)
-}
-
-fn print_sweep(sweep: &Sweep) -> Result<(), CliError> {
-    let of = |tally: &Tally, expect| {
-        let count = tally.of(expect);
-        format!("{} of {}", count.killed, count.runs)
-    };
-    let rows: Vec<_> = sweep
-        .rows()
-        .iter()
-        .map(|(settings, tally)| {
-            [
-                word(settings.counting).to_owned(),
-                settings.window_size.to_string(),
-                settings.threshold.to_string(),
-                of(tally, Expect::Healthy),
-                of(tally, Expect::Loop),
-                tally.of(Expect::Loop).median_kill().map_or("-".to_owned(), |call| call.to_string()),
-                of(tally, Expect::Unknown),
-            ]
-        })
-        .collect();
-    let heading =
-        ["COUNTING", "WINDOW", "THRESHOLD", "HEALTHY KILLED", "LOOPS KILLED", "MEDIAN KILL AT", "UNKNOWN KILLED"];
-    print(&table(heading, &rows))
-}
-
-fn print_sweep_json(sweep: &Sweep) -> Result<(), CliError> {
-    sweep.rows().iter().try_for_each(|(settings, tally)| {
-        let mut row = settings_json(settings);
-        if let (Some(row), Value::Object(tally)) = (row.as_object_mut(), tally.json()) {
-            row.extend(tally);
-        }
-        print(&format!("{row}\n"))
-    })
-}
-
-fn word(counting: Counting) -> &'static str {
-    match counting {
-        Counting::Literal => "literal",
-        Counting::Progress => "progress",
     }
 }

@@ -23,6 +23,12 @@ impl Bar {
         Self { total, next, drawn: false }
     }
 
+    /// A bar for work that prints as it goes: none where both would meet on one screen.
+    pub(super) fn beside_output(total: Option<u64>) -> Self {
+        let bar = Self::new(total);
+        if std::io::stdout().is_terminal() { Self { next: None, ..bar } } else { bar }
+    }
+
     /// Draws it, if it is time.
     pub(super) fn show(&mut self, bytes: u64, calls: usize) {
         if self.next.is_some_and(|next| Instant::now() >= next) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use flate2::bufread::MultiGzDecoder;
 
 /// How much is read at once.
-const BLOCK: usize = 1 << 20;
+const BLOCK: usize = 128 << 10;
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 
 /// A file to read lines from, opened.

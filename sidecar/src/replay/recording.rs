@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 #[derive(Debug, thiserror::Error)]
 pub enum BadLine {
     /// Not JSON, or a member of another type.
-    #[error("{0}")]
+    #[error("{}", within_line(.0))]
     Json(#[from] serde_json::Error),
     /// An object without calls.
     #[error("must have one of messages, calls or request")]
@@ -29,6 +29,11 @@ pub enum BadLine {
     /// A call of nobody.
     #[error("a call must name its agent")]
     NoAgent,
+}
+
+/// What is wrong with the JSON and where; the line it calls 1 is the only one that it saw.
+fn within_line(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
 }
 
 /// What a run is called, and what is known of it.

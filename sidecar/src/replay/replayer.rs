@@ -34,8 +34,8 @@ impl Replayer {
 
     /// Takes a line; a run that it completes goes to `finished`. Returns how many calls the line held.
     pub fn line(&mut self, line: &[u8], finished: &mut impl FnMut(Run)) -> Result<usize, BadLine> {
-        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
-        if line.trim_ascii().is_empty() {
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+        if line.is_empty() {
             return Ok(0);
         }
         match Recording::read(line)? {
