@@ -1,6 +1,7 @@
 //! What `replay` prints: a row or an object per run and a summary, or a row per setting.
 
-use agent_kill_switch::wire::Counting;
+use agent_kill_switch::wire::{Counting, Signals};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::CliError;
@@ -37,7 +38,7 @@ impl Report {
         let expect = Expect::of(&label);
         self.tally.add(expect, &outcome);
         match self.shown {
-            Shown::Json => return print(&format!("{}\n", run_json(&label, &outcome))),
+            Shown::Json => return print(&run_line(&label, &outcome)),
             Shown::Killed if outcome.killed_at.is_none() && expect.is_met_by(&outcome) => {}
             Shown::Killed | Shown::All => self.rows.push(row(&label, expect, &outcome)),
         }
@@ -60,19 +61,31 @@ impl Report {
     }
 }
 
-fn run_json(label: &Label, outcome: &Outcome) -> Value {
-    let signals = outcome.score.signals;
-    json!({
-        "agent": label.agent,
-        "source": label.source,
-        "expect": label.expect,
-        "calls": outcome.calls,
-        "killed_at": outcome.killed_at,
-        "score": outcome.score.value,
-        "similar_prompts": signals.similar_prompts,
-        "similar_responses": signals.similar_responses,
-        "repeated_tool_calls": signals.repeated_tool_calls,
-    })
+/// A run for programs, in the order in which a person reads it.
+#[derive(Serialize)]
+struct RunLine<'a> {
+    agent: Option<&'a str>,
+    source: Option<&'a str>,
+    expect: Option<&'a str>,
+    calls: usize,
+    killed_at: Option<usize>,
+    score: f64,
+    #[serde(flatten)]
+    signals: Signals,
+}
+
+fn run_line(label: &Label, outcome: &Outcome) -> String {
+    let line = RunLine {
+        agent: label.agent.as_deref(),
+        source: label.source.as_deref(),
+        expect: label.expect.as_deref(),
+        calls: outcome.calls,
+        killed_at: outcome.killed_at,
+        score: outcome.score.value,
+        signals: outcome.score.signals,
+    };
+    // Numbers and strings only: nothing in it can fail.
+    serde_json::to_string(&line).unwrap_or_default() + "\n"
 }
 
 fn settings_json(settings: &Settings) -> Value {
