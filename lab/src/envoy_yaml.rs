@@ -36,7 +36,7 @@ pub struct EnvoyConfig {
     pub transport_socket: Option<Value>,
     /// The format of a line in `access.log`, which lies in Envoy's working folder. None: no access log.
     pub access_log: Option<String>,
-    /// `per_connection_buffer_limit_bytes` of the listener. None: Envoy's 1 MiB.
+    /// `request_body_buffer_limit` of the virtual host. None: as much as Envoy reads at once, 1 MiB.
     pub buffer_limit: Option<u32>,
     /// Whether to talk HTTP/2 to the upstream.
     pub upstream_http2: bool,
@@ -128,9 +128,6 @@ impl EnvoyConfig {
         if let Some(socket) = &self.transport_socket {
             listener["filter_chains"][0]["transport_socket"] = socket.clone();
         }
-        if let Some(limit) = self.buffer_limit {
-            listener["per_connection_buffer_limit_bytes"] = json!(limit);
-        }
         listener
     }
 
@@ -138,6 +135,11 @@ impl EnvoyConfig {
         // Without a timeout: an answer streams for as long as the model talks.
         let everything = json!({"match": {"prefix": "/"}, "route": {"cluster": "llm", "timeout": "0s"}});
         let routes: Vec<Value> = self.routes.iter().cloned().chain([everything]).collect();
+        let mut virtual_host = json!({"name": "all", "domains": ["*"], "routes": routes});
+        if let Some(limit) = self.buffer_limit {
+            // Not the listener's limit, which is also how much is read at once: a read may bring all of it.
+            virtual_host["request_body_buffer_limit"] = json!(limit);
+        }
         let ours = self.filter.as_ref().map(http_filter);
         let router = named("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router");
         let filters = self.before.iter().cloned().chain(ours).chain(self.after.iter().cloned()).chain([router]);
@@ -157,7 +159,7 @@ impl EnvoyConfig {
             "upgrade_configs": [{"upgrade_type": "websocket"}],
             // Off by default: Envoy would drop the trailers of HTTP/1.1.
             "http_protocol_options": {"enable_trailers": true},
-            "route_config": {"name": "agents", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": routes}]},
+            "route_config": {"name": "agents", "virtual_hosts": [virtual_host]},
             "http_filters": filters.collect::<Vec<_>>(),
             "access_log": access_log.collect::<Vec<_>>(),
         })
