@@ -20,7 +20,8 @@ RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
 ENV CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_DEBUG=false
 WORKDIR /src
 
-# The dependencies, with empty crates in place of ours.
+# The dependencies, with empty crates in place of ours. Sidecar and lab are always built together: by itself, each would
+# want its dependencies with other features, and so all of them again.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
@@ -39,12 +40,12 @@ RUN find src -name '*.rs' -exec touch {} + \
 
 COPY sidecar sidecar
 RUN find sidecar/src -name '*.rs' -exec touch {} + \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch -p lab --bins \
  && cp /target/*-unknown-linux-musl/release/kill-switch /out/
 
 COPY lab lab
 RUN find lab/src -name '*.rs' -exec touch {} + \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch -p lab --bins \
  && cd /target/*-unknown-linux-musl/release && cp demo lab-agent mock-llm /out/
 
 
