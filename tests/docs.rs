@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lab::mesh::Mesh;
 use lab::proc::binary;
 
 /// Pages that other parts of the project bring along.
@@ -155,6 +156,28 @@ fn every_metric_of_the_sidecar_is_explained() {
     for name in words(&read("sidecar/src/api/metrics.rs")).iter().filter(|word| word.starts_with("kill_switch_")) {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_version_is_shown_where_the_releases_page_says() {
+    let page = read("docs/releases.md");
+    let version = env!("CARGO_PKG_VERSION");
+    let said = |command: &mut Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
+
+    assert!(page.contains("`kill-switch --version`"));
+    let shown = said(Command::new(binary("kill-switch", "KILL_SWITCH_BIN")).arg("--version"));
+    assert_eq!(shown, format!("kill-switch {version}\n"));
+
+    let mesh = Mesh::start().await;
+    let command = "curl -sI http://127.0.0.1:8686/healthz";
+    assert!(page.contains(&format!("`{command}`")));
+    let command = command.replace("http://127.0.0.1:8686", &mesh.sidecar.url());
+    let shown = said(Command::new("bash").args(["-c", &command]));
+    assert!(shown.contains(&format!("x-kill-switch: {version}\r\n")), "{shown}");
+
+    let line = format!("agent kill switch {version} is ready");
+    assert!(page.contains(&line));
+    assert!(mesh.envoy.log().contains(&line), "{}", mesh.envoy.log());
 }
 
 fn root() -> &'static Path {

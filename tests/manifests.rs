@@ -194,6 +194,42 @@ fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
     }
 }
 
+#[test]
+fn the_bill_of_materials_names_what_is_linked_and_where() {
+    let has_toml = Command::new("python3").args(["-c", "import tomllib"]).output();
+    if !has_toml.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: python3 (3.11 or later) is not installed, so tools/sbom did not run");
+        return;
+    }
+    let output = Command::new(root().join("tools/sbom")).arg("x86_64-unknown-linux-gnu").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((text(&bill["bomFormat"]), text(&bill["specVersion"])), ("CycloneDX", "1.5"));
+    let components = bill["components"].as_array().unwrap();
+    let parts = |name: &str| {
+        let found = components.iter().find(|one| one["name"] == name);
+        found.map(|one| {
+            one["properties"].as_array().unwrap().iter().map(|part| text(&part["value"])).collect::<Vec<_>>()
+        })
+    };
+    let cases = [
+        ("proxy-wasm", Some(vec!["module"])),
+        ("memchr", Some(vec!["module", "sidecar"])),
+        ("axum", Some(vec!["sidecar"])),
+        ("proptest", None),
+        ("serde_derive", None),
+        ("lab", None),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(parts(name), expected, "{name}");
+    }
+    let refs: BTreeSet<&str> = components.iter().map(|one| text(&one["bom-ref"])).collect();
+    let named = bill["dependencies"].as_array().unwrap().iter().flat_map(|one| one["dependsOn"].as_array().unwrap());
+    for name in named.map(text) {
+        assert!(refs.contains(name), "{name} is a component");
+    }
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
