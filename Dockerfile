@@ -20,8 +20,8 @@ RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
 ENV CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_DEBUG=false
 WORKDIR /src
 
-# The dependencies, with empty crates in place of ours. Sidecar and lab are always built together: by itself, each would
-# want its dependencies with other features, and so all of them again.
+# The dependencies, with empty crates in place of ours. Sidecar and lab are built apart from each other throughout: together
+# they would get the union of their dependencies' features, which is another build, and for the lab a wrong one.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
@@ -30,7 +30,8 @@ RUN mkdir -p src sidecar/src lab/src/bin \
  && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs \
  && echo 'fn main() {}' | tee sidecar/src/main.rs lab/src/bin/demo.rs lab/src/bin/lab_agent.rs lab/src/bin/mock_llm.rs \
  && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch -p lab --bins
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
 
 # What is touched is newer than what was built from the empty crates.
 COPY src src
@@ -40,12 +41,12 @@ RUN find src -name '*.rs' -exec touch {} + \
 
 COPY sidecar sidecar
 RUN find sidecar/src -name '*.rs' -exec touch {} + \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch -p lab --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
  && cp /target/*-unknown-linux-musl/release/kill-switch /out/
 
 COPY lab lab
 RUN find lab/src -name '*.rs' -exec touch {} + \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch -p lab --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins \
  && cd /target/*-unknown-linux-musl/release && cp demo lab-agent mock-llm /out/
 
 
