@@ -12,7 +12,7 @@ use lab::mesh::Mesh;
 use lab::proc::binary;
 
 /// Pages that other parts of the project bring along.
-const TO_COME: [&str; 3] = ["docs/detection.md", "docs/dashboard.md", "docs/alerts.md"];
+const TO_COME: [&str; 2] = ["docs/dashboard.md", "docs/alerts.md"];
 
 /// Folders and files at the top whose mention means a path.
 const TOPS: [&str; 10] =
@@ -107,18 +107,7 @@ fn every_command_and_every_flag_of_it_exists() {
 
 #[test]
 fn every_flag_that_is_named_alone_belongs_to_a_command() {
-    let mut helps = Helps::default();
-    let all = [
-        "serve",
-        "agents set",
-        "agents list",
-        "agents activate",
-        "events list",
-        "events tail",
-        "tokens create",
-        "doctor",
-    ];
-    let mut known: String = all.iter().map(|command| helps.of(&command.split(' ').collect::<Vec<_>>())).collect();
+    let mut known = Helps::default().all();
     known.extend(["lab/src/bin/lab_agent.rs", "lab/src/bin/demo.rs"].map(read).map(|text| text.replace('_', "-")));
     for (page, code) in codes().filter(|(_, code)| code.starts_with("--")) {
         let name = flag(code.split_whitespace().next().unwrap()).unwrap();
@@ -240,23 +229,43 @@ struct Helps(BTreeMap<Vec<String>, String>);
 impl Helps {
     /// The help of the command that these words call; panics where there is no such command.
     fn of(&mut self, words: &[&str]) -> String {
-        let is_name = |word: &&&str| word.chars().all(|letter| letter.is_ascii_lowercase());
-        let names = words.iter().skip_while(|word| **word == "kill-switch").take_while(is_name);
-        let depth = if ["agents", "events", "tokens"].iter().any(|group| words.contains(group)) { 2 } else { 1 };
-        let names: Vec<String> = names.take(depth).map(|name| (*name).to_owned()).collect();
-        let help = self.0.entry(names.clone()).or_insert_with(|| {
-            let output =
-                Command::new(binary("kill-switch", "KILL_SWITCH_BIN")).args(&names).arg("--help").output().unwrap();
-            assert!(
-                output.status.success(),
-                "kill-switch {}: {}",
-                names.join(" "),
-                String::from_utf8_lossy(&output.stderr)
-            );
-            String::from_utf8(output.stdout).unwrap()
-        });
-        help.clone()
+        let mut names = Vec::new();
+        for word in words.iter().skip_while(|word| **word == "kill-switch") {
+            let known = subcommands(&self.help(&names));
+            if known.is_empty() || word.starts_with('-') {
+                break;
+            }
+            assert!(known.iter().any(|name| name == word), "{} has no command {word}", names.join(" "));
+            names.push((*word).to_owned());
+        }
+        self.help(&names)
     }
+
+    /// The help of every command there is.
+    fn all(&mut self) -> String {
+        let (mut text, mut open) = (String::new(), vec![Vec::new()]);
+        while let Some(names) = open.pop() {
+            let help = self.help(&names);
+            open.extend(subcommands(&help).into_iter().map(|name| [names.clone(), vec![name]].concat()));
+            text.push_str(&help);
+        }
+        text
+    }
+
+    fn help(&mut self, names: &[String]) -> String {
+        let ask = || {
+            let output = Command::new(binary("kill-switch", "KILL_SWITCH_BIN")).args(names).arg("--help").output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        self.0.entry(names.to_vec()).or_insert_with(ask).clone()
+    }
+}
+
+/// The commands that a help lists.
+fn subcommands(help: &str) -> Vec<String> {
+    let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// Everything that is run or configured, as one text.
