@@ -10,7 +10,7 @@ MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch
 # Debug information down to lines is enough for a backtrace and halves the build.
 export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
-.PHONY: help demo test check test-native test-wasm module sidecar envoy fuzz fmt clean
+.PHONY: help demo test check test-native test-wasm module sidecar envoy fuzz images compose-demo dist fmt clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -58,6 +58,21 @@ fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
 	else \
 	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(FUZZ_SECONDS); \
 	fi
+
+# The registry and folder before an image's name, with its slash: IMAGE_PREFIX=registry.example.com/team/
+IMAGE_PREFIX ?=
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+images: ## the module (for Istio and Envoy Gateway) and the sidecar as OCI images
+	docker build --target module --tag $(IMAGE_PREFIX)agent-kill-switch:$(VERSION) .
+	docker build --target sidecar --tag $(IMAGE_PREFIX)kill-switch:$(VERSION) .
+
+# Compose v2 is a plugin of docker, 1.29 a command of its own.
+COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+compose-demo: ## the demo in containers (ONCE=1 ends by itself)
+	$(COMPOSE) up --build $(if $(ONCE),--exit-code-from demo)
+
+dist: module ## a release in dist/: module, sidecar, SBOM, checksums
+	tools/dist $(MODULE)
 
 fmt: ## format everything
 	cargo fmt --all

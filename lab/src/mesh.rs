@@ -1,5 +1,9 @@
 //! The whole thing on loopback: a mock LLM, the sidecar, and an Envoy with the filter. What tests and the demo start from.
+//!
+//! [`Mesh`] owns its processes; [`Remote`] knows a mesh by its addresses only, so that the same story can be told of one
+//! that somebody else has started.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,6 +59,26 @@ pub struct Mesh {
     pub sidecar: Sidecar,
     /// The proxy.
     pub envoy: Envoy,
+    remote: Remote,
+}
+
+/// A mesh by its addresses: what can be asked of it, wherever its parts run.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// `http://host:port` of the proxy.
+    pub envoy: String,
+    /// `http://host:port` of the sidecar.
+    pub sidecar: String,
+    /// A token of scope operator.
+    pub operator: String,
+}
+
+impl Deref for Mesh {
+    type Target = Remote;
+
+    fn deref(&self) -> &Remote {
+        &self.remote
+    }
 }
 
 impl Mesh {
@@ -84,23 +108,33 @@ impl Mesh {
         let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
         let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(4 << 20), ..config });
         let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
-        let mesh = Mesh { llm, sidecar, envoy };
+        let remote = Remote { envoy: envoy.url(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() };
+        let mesh = Mesh { llm, sidecar, envoy, remote };
         if options.sidecar_runs {
             mesh.settled().await;
         }
         mesh
     }
 
+    /// How many connections each of Envoy's workers has taken.
+    pub async fn connections(&self) -> Vec<u64> {
+        let stats = self.envoy.stats().await;
+        let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
+        (0..).map_while(of_worker).collect()
+    }
+}
+
+impl Remote {
     /// A client of an agent.
     pub fn caller(&self, agent: &str) -> Caller {
-        Caller::new(self.envoy.url(), agent)
+        Caller::new(&self.envoy, agent)
     }
 
     /// A call to the sidecar's API as operator: status and body.
     pub async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-        let url = format!("{}{path}", self.sidecar.url());
+        let url = format!("{}{path}", self.sidecar);
         let method = method.parse().expect("a method");
-        let mut request = crate::http::client().request(method, url).bearer_auth(OPERATOR);
+        let mut request = crate::http::client().request(method, url).bearer_auth(&self.operator);
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -111,7 +145,7 @@ impl Mesh {
 
     /// A counter or gauge of the sidecar; 0 while it has none of that name.
     pub async fn sidecar_metric(&self, name: &str) -> f64 {
-        let request = crate::http::client().get(format!("{}/metrics", self.sidecar.url())).bearer_auth(OPERATOR);
+        let request = crate::http::client().get(format!("{}/metrics", self.sidecar)).bearer_auth(&self.operator);
         let answer = request.send().await.expect("the sidecar answers");
         let text = answer.text().await.expect("metrics are text");
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
@@ -183,13 +217,6 @@ impl Mesh {
         .await;
         scores.sort_by(|one, other| one["at"].as_str().cmp(&other["at"].as_str()));
         scores
-    }
-
-    /// How many connections each of Envoy's workers has taken.
-    pub async fn connections(&self) -> Vec<u64> {
-        let stats = self.envoy.stats().await;
-        let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
-        (0..).map_while(of_worker).collect()
     }
 
     /// Waits until Envoy has applied what the sidecar says now.

@@ -2,6 +2,9 @@
 //!
 //! Everything it tells is observed, nothing is assumed: scores come from the sidecar, refusals from the client, the kill
 //! from the event log. With `--once` it ends by itself, with success only if all of the story was seen.
+//!
+//! It starts everything itself, on loopback, unless it is given the addresses of what runs already (`--envoy`, `--sidecar`,
+//! `--llm`): that is how docker-compose tells the same story.
 #![allow(clippy::indexing_slicing)] // by name, a JSON value gives null and never panics
 
 use std::net::SocketAddr;
@@ -10,7 +13,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use lab::agent::{Agent, Call, Kind};
-use lab::mesh::{Mesh, MeshOptions};
+use lab::mesh::{Mesh, MeshOptions, OPERATOR, Remote};
 use lab::{EnvoyConfig, Format};
 use serde_json::{Value, json};
 
@@ -18,9 +21,18 @@ const HEALTHY: &str = "researcher";
 const LOOPING: &str = "support-bot";
 const CALLS: usize = 8;
 
-/// Runs the demo on loopback.
+/// Runs the demo, on loopback or against what runs already.
 #[derive(Parser)]
 struct Options {
+    /// http://host:port of an Envoy that runs already
+    #[arg(long, requires_all = ["sidecar", "llm"], conflicts_with_all = ["envoy_port", "sidecar_port"])]
+    envoy: Option<String>,
+    /// http://host:port of its sidecar; the operator's token is taken from KILL_SWITCH_TOKEN
+    #[arg(long, requires = "envoy")]
+    sidecar: Option<String>,
+    /// http://host:port of the mock LLM behind it
+    #[arg(long, requires = "envoy")]
+    llm: Option<String>,
     /// End after the story, with success only if all of it was observed
     #[arg(long)]
     once: bool,
@@ -43,9 +55,9 @@ async fn main() -> ExitCode {
         _ = tokio::signal::ctrl_c() => return ExitCode::FAILURE,
     };
     match story {
-        Ok(mesh) => {
+        Ok(stage) => {
             if !options.once {
-                invite(&mesh);
+                invite(&stage);
                 let _ = tokio::signal::ctrl_c().await;
                 println!("\nstopped.");
             }
@@ -58,24 +70,35 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn tell(options: &Options) -> Result<Mesh, String> {
-    chapter("Starting a mock LLM, the sidecar, and Envoy with the filter in two workers");
-    let mesh = start(options).await;
-    println!("  Envoy    {}\n  sidecar  {}\n  mock LLM {}", mesh.envoy.url(), mesh.sidecar.url(), mesh.llm.url());
+/// Where the story takes place.
+struct Stage {
+    mesh: Remote,
+    llm: String,
+    /// The processes, if they are ours: they end with it.
+    _own: Option<Mesh>,
+}
+
+async fn tell(options: &Options) -> Result<Stage, String> {
+    let stage = set(options).await;
+    let mesh = &stage.mesh;
+    println!("  Envoy    {}\n  sidecar  {}\n  mock LLM {}", mesh.envoy, mesh.sidecar, stage.llm);
     for agent in [HEALTHY, LOOPING] {
+        // A mesh that has been running may know them from an earlier telling: they begin anew.
+        mesh.api("DELETE", &format!("/v1/agents/{agent}"), None).await;
         mesh.enable(agent, json!({})).await;
     }
     let pause = Duration::from_millis(options.pause_ms);
 
     chapter(&format!("{HEALTHY}: one task, a new tool call each time. Nothing adds up"));
-    let healthy = run(&mesh, HEALTHY, Kind::Healthy, pause).await;
+    let healthy = run(mesh, HEALTHY, Kind::Healthy, pause).await;
     check(healthy.iter().all(Call::answered), "every call of the healthy agent answered")?;
 
     chapter(&format!("{LOOPING}: the same question, only the order number changes, and the same answer"));
-    let looping = run(&mesh, LOOPING, Kind::Looping, pause).await;
+    let before = received(&stage.llm).await?;
+    let looping = run(mesh, LOOPING, Kind::Looping, pause).await;
     let refused = looping.iter().position(|call| !call.answered()).map(|index| index + 1);
     check(refused == Some(6), "the looping agent stopped at its sixth call")?;
-    let reached = mesh.llm.received_from(LOOPING).len();
+    let reached = received(&stage.llm).await? - before;
     check(reached == 5, "the model called five times, never for the sixth")?;
 
     chapter("The refused call, as the agent saw it");
@@ -97,7 +120,20 @@ async fn tell(options: &Options) -> Result<Mesh, String> {
     let healthy = Agent::new(Kind::Healthy, mesh.caller(HEALTHY), Format::OpenAiChat, false).call().await;
     check(healthy.answered(), "the healthy agent untouched")?;
     println!("\n  One loop, stopped at its sixth call; {reached} calls paid for; nobody else noticed.");
-    Ok(mesh)
+    Ok(stage)
+}
+
+async fn set(options: &Options) -> Stage {
+    if let Options { envoy: Some(envoy), sidecar: Some(sidecar), llm: Some(llm), .. } = options {
+        chapter("With the Envoy, the sidecar and the mock LLM that are running");
+        let operator = std::env::var("KILL_SWITCH_TOKEN").unwrap_or_else(|_| OPERATOR.to_owned());
+        let mesh = Remote { envoy: envoy.clone(), sidecar: sidecar.clone(), operator };
+        mesh.settled().await;
+        return Stage { mesh, llm: llm.clone(), _own: None };
+    }
+    chapter("Starting a mock LLM, the sidecar, and Envoy with the filter in two workers");
+    let own = start(options).await;
+    Stage { mesh: Remote::clone(&own), llm: own.llm.url(), _own: Some(own) }
 }
 
 async fn start(options: &Options) -> Mesh {
@@ -112,14 +148,15 @@ async fn start(options: &Options) -> Mesh {
 }
 
 /// Lets an agent call, and tells of each call with the score it got.
-async fn run(mesh: &Mesh, agent: &str, kind: Kind, pause: Duration) -> Vec<Call> {
+async fn run(mesh: &Remote, agent: &str, kind: Kind, pause: Duration) -> Vec<Call> {
+    let earlier = mesh.scores(agent, 0).await.len();
     let mut living = Agent::new(kind, mesh.caller(agent), Format::OpenAiChat, false);
     let mut calls: Vec<Call> = Vec::new();
     for number in 1..=CALLS {
         let call = living.call().await;
         let was_refused = calls.last().is_some_and(|call| !call.answered());
         // Once an agent is inactive its calls are not scored any more.
-        let score = if was_refused { None } else { Some(score(mesh, agent, number).await) };
+        let score = if was_refused { None } else { Some(score(mesh, agent, earlier + number).await) };
         let line = call.to_string();
         let (first, rest) = line.split_once('\n').map_or((line.as_str(), ""), |(first, rest)| (first, rest));
         match score {
@@ -136,9 +173,16 @@ async fn run(mesh: &Mesh, agent: &str, kind: Kind, pause: Duration) -> Vec<Call>
 }
 
 /// The score of an agent's call, once the sidecar has been told of it.
-async fn score(mesh: &Mesh, agent: &str, number: usize) -> f64 {
+async fn score(mesh: &Remote, agent: &str, number: usize) -> f64 {
     let scores = mesh.scores(agent, number).await;
     scores.get(number - 1).and_then(|score| score["score"].as_f64()).unwrap_or_default()
+}
+
+/// How many requests have reached the model so far.
+async fn received(llm: &str) -> Result<usize, String> {
+    let answer = lab::http::client().get(format!("{llm}/lab/received")).send().await;
+    let text = async { answer?.text().await }.await.map_err(|error| format!("the mock LLM at {llm}: {error}"))?;
+    text.trim().parse().map_err(|_| format!("a number of requests, not {text:?}"))
 }
 
 fn show_refusal(calls: &[Call]) -> Result<(), String> {
@@ -149,14 +193,13 @@ fn show_refusal(calls: &[Call]) -> Result<(), String> {
     check(refused.status == 403 && refused.body.contains("agent_inactive"), "a 403 that says agent_inactive")
 }
 
-fn invite(mesh: &Mesh) {
-    let (envoy, sidecar) = (mesh.envoy.url(), mesh.sidecar.url());
+fn invite(stage: &Stage) {
+    let Remote { envoy, sidecar, operator } = &stage.mesh;
     chapter("Still running. Try it yourself; Ctrl-C ends everything");
     println!(
         "  for i in 1 2 3 4 5 6 7; do curl -s {envoy}/v1/chat/completions -H 'x-agent-id: {LOOPING}' \\\n    \
          -H 'content-type: application/json' -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello?\"}}]}}'; echo; done\n\n  \
-         curl -s {sidecar}/v1/events -H 'authorization: Bearer {}'\n",
-        lab::mesh::OPERATOR
+         curl -s {sidecar}/v1/events -H 'authorization: Bearer {operator}'\n"
     );
 }
 

@@ -1,0 +1,82 @@
+# Every image of the project, from one build:
+#   module   the filter as an OCI image for Istio and Envoy Gateway: nothing but /plugin.wasm
+#   sidecar  kill-switch, static, in an otherwise empty image
+#   envoy    the official Envoy with the filter and the demo's configuration
+#   lab      the mock LLM, the agents and the demo
+#
+# Plain Dockerfile instructions only, so that every builder takes it. Dependencies are built before the sources arrive:
+# a change of the lab rebuilds the lab, a change of the sidecar the sidecar and the lab, and only Cargo.lock the world.
+
+ARG RUST_IMAGE=rust:1.95-bookworm
+ARG ENVOY_IMAGE=envoyproxy/envoy:v1.40.0
+ARG DEBIAN_IMAGE=debian:bookworm-slim
+
+FROM ${RUST_IMAGE} AS build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends musl-tools \
+ && rm -rf /var/lib/apt/lists/*
+RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
+ && mkdir -p /out/data
+ENV CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_DEBUG=false
+WORKDIR /src
+
+# The dependencies, with empty crates in place of ours. Sidecar and lab are built apart from each other throughout: together
+# they would get the union of their dependencies' features, which is another build, and for the lab a wrong one.
+COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
+COPY sidecar/Cargo.toml sidecar/
+COPY lab/Cargo.toml lab/
+RUN mkdir -p src sidecar/src lab/src/bin \
+ && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs \
+ && echo 'fn main() {}' | tee sidecar/src/main.rs lab/src/bin/demo.rs lab/src/bin/lab_agent.rs lab/src/bin/mock_llm.rs \
+ && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
+
+# What is touched is newer than what was built from the empty crates.
+COPY src src
+RUN find src -name '*.rs' -exec touch {} + \
+ && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
+ && cp /target/wasm32-wasip1/wasm/agent_kill_switch.wasm /out/plugin.wasm
+
+COPY sidecar sidecar
+RUN find sidecar/src -name '*.rs' -exec touch {} + \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
+ && cp /target/*-unknown-linux-musl/release/kill-switch /out/
+
+COPY lab lab
+RUN find lab/src -name '*.rs' -exec touch {} + \
+ && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins \
+ && cd /target/*-unknown-linux-musl/release && cp demo lab-agent mock-llm /out/
+
+
+FROM scratch AS module
+COPY --from=build /out/plugin.wasm /plugin.wasm
+
+
+FROM scratch AS sidecar
+# Webhooks and mail servers have certificates that the public authorities sign.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/kill-switch /kill-switch
+COPY LICENSE /LICENSE
+COPY --from=build --chown=65532:65532 /out/data /data
+USER 65532:65532
+WORKDIR /data
+VOLUME /data
+EXPOSE 8686
+ENTRYPOINT ["/kill-switch"]
+CMD ["serve", "--listen", "0.0.0.0:8686", "--db", "/data/kill-switch.db"]
+
+
+FROM ${ENVOY_IMAGE} AS envoy
+COPY --from=build /out/plugin.wasm /etc/envoy/agent_kill_switch.wasm
+COPY deploy/compose/envoy.yaml /etc/envoy/envoy.yaml
+USER 101:101
+ENTRYPOINT ["envoy"]
+CMD ["-c", "/etc/envoy/envoy.yaml", "--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]
+
+
+FROM ${DEBIAN_IMAGE} AS lab
+COPY --from=build /out/demo /out/lab-agent /out/mock-llm /usr/local/bin/
+USER 65532:65532
+CMD ["mock-llm", "--listen", "0.0.0.0:8080"]

@@ -1,0 +1,347 @@
+//! Manifests that people are told to copy: their fields are the published ones, what they say to Envoy is accepted by Envoy,
+//! and what they measure is measured.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::proc::{Envoy, free_address, wasm_module};
+use lab::{EnvoyConfig, Filter};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+const TOKEN: [(&str, &str); 1] = [("KILL_SWITCH_TOKEN", "a-token-of-the-enforcer-scope")];
+
+#[test]
+fn every_manifest_has_only_fields_that_its_maker_publishes() {
+    let known: Value = serde_json::from_str(include_str!("fixtures/manifest-fields.json")).unwrap();
+    let mut seen = BTreeSet::new();
+    for (file, manifest) in manifests() {
+        let kind = format!("{} {}", text(&manifest["apiVersion"]), text(&manifest["kind"]));
+        let mut fields = known.get(&kind).unwrap_or_else(|| panic!("{file}: {kind} is not written down")).clone();
+        fields["apiVersion!"] = json!("string");
+        fields["kind!"] = json!("string");
+        fields["metadata!"] = json!({"name!": "string", "namespace": "string", "labels": {"*": "string"}});
+        let mut problems = Vec::new();
+        check(&manifest, &fields, &kind, &mut problems);
+        assert!(problems.is_empty(), "{file}:\n{}", problems.join("\n"));
+        seen.insert(kind);
+    }
+    let promised =
+        ["WasmPlugin", "EnvoyFilter", "ServiceEntry", "EnvoyExtensionPolicy", "EnvoyPatchPolicy", "NetworkPolicy"];
+    for kind in promised {
+        assert!(seen.iter().any(|seen| seen.ends_with(kind)), "a manifest with a {kind}");
+    }
+}
+
+#[test]
+fn the_check_of_fields_finds_what_is_misspelt_missing_or_of_the_wrong_kind() {
+    let fields = json!({"name!": "string", "mode": "A | B", "ports": [{"number!": "integer"}]});
+    let found = |value: Value| {
+        let mut problems = Vec::new();
+        check(&value, &fields, "x", &mut problems);
+        problems
+    };
+    assert!(found(json!({"name": "n", "mode": "B", "ports": [{"number": 1}]})).is_empty());
+    let cases = [
+        (json!({"name": "n", "mod": "A"}), "x.mod is no published field"),
+        (json!({"mode": "A"}), "x.name is missing"),
+        (json!({"name": "n", "mode": "C"}), "x.mode (\"C\") must be A | B"),
+        (json!({"name": "n", "ports": [{"number": "1"}]}), "x.ports[0].number (\"1\") must be integer"),
+    ];
+    for (value, problem) in cases {
+        assert_eq!(found(value.clone()), [problem], "{value}");
+    }
+}
+
+#[test]
+fn the_filter_accepts_the_configuration_of_every_mesh() {
+    let mut accepted = 0;
+    for (file, manifest) in manifests() {
+        let spec = &manifest["spec"];
+        for config in [&spec["pluginConfig"], &spec["wasm"][0]["config"]] {
+            if config.is_object() {
+                assert_eq!(config["hold"], "body", "{file}: its mesh cannot set allow_on_headers_stop_iteration");
+                let mut bootstrap = plain(config);
+                let wasm = &mut filters(&mut bootstrap)[0]["typed_config"]["config"];
+                wasm["vm_config"]["environment_variables"] = json!({"host_env_keys": ["KILL_SWITCH_TOKEN"]});
+                valid(&file, &bootstrap);
+                accepted += 1;
+            }
+        }
+    }
+    assert_eq!(accepted, 2, "Istio's and Envoy Gateway's");
+}
+
+#[test]
+fn envoy_accepts_what_the_patches_make_of_its_configuration() {
+    let mut accepted = 0;
+    for (file, manifest) in manifests() {
+        let before = accepted;
+        let mut bootstrap = plain(&json!({"cluster": "kill-switch"}));
+        for patch in manifest["spec"]["configPatches"].as_array().into_iter().flatten() {
+            let value = patch["patch"]["value"].clone();
+            match text(&patch["applyTo"]) {
+                "HTTP_FILTER" => filters(&mut bootstrap)[0] = value,
+                "LISTENER" => merge(&mut bootstrap["static_resources"]["listeners"][0], value),
+                other => panic!("{file}: nothing here applies to {other}"),
+            }
+            accepted += 1;
+        }
+        for patch in manifest["spec"]["jsonPatches"].as_array().into_iter().flatten() {
+            assert_eq!(patch["name"], patch["operation"]["value"]["name"], "{file}: Envoy Gateway goes by the name");
+            bootstrap["static_resources"]["clusters"].as_array_mut().unwrap().push(patch["operation"]["value"].clone());
+            accepted += 1;
+        }
+        if accepted > before {
+            valid(&file, &bootstrap);
+        }
+    }
+    assert_eq!(accepted, 3, "two patches of Istio's and one of Envoy Gateway's");
+}
+
+#[test]
+fn the_meshes_find_the_sidecar_where_its_manifest_puts_it() {
+    let all = manifests();
+    let of = |kind: &str| all.iter().find(|(_, one)| one["kind"] == kind).map(|(_, one)| one).unwrap();
+    let service = of("Service");
+    let host =
+        format!("{}.{}.svc.cluster.local", text(&service["metadata"]["name"]), text(&service["metadata"]["namespace"]));
+    let port = &service["spec"]["ports"][0]["port"];
+    assert_eq!(of("WasmPlugin")["spec"]["pluginConfig"]["cluster"], format!("outbound|{port}||{host}"));
+    let cluster = &of("EnvoyPatchPolicy")["spec"]["jsonPatches"][0]["operation"]["value"];
+    let address =
+        &cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"];
+    assert_eq!((text(&address["address"]), &address["port_value"]), (host.as_str(), port));
+    assert_eq!(cluster["name"], of("EnvoyExtensionPolicy")["spec"]["wasm"][0]["config"]["cluster"]);
+    let pod = &of("Deployment")["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"], service["spec"]["selector"]);
+    assert_eq!(pod["metadata"]["labels"], of("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]);
+    assert_eq!(of("Deployment")["spec"]["replicas"], 1, "SQLite has one writer");
+}
+
+#[test]
+fn the_demo_is_confined_and_answers_on_this_machine_only() {
+    let compose: Value = serde_yaml_ng::from_str(&read("docker-compose.yml")).map(merged).unwrap();
+    let services = compose["services"].as_object().unwrap();
+    for (name, service) in services {
+        assert_eq!(service["read_only"], true, "{name}");
+        assert_eq!(service["cap_drop"], json!(["ALL"]), "{name}");
+        for port in service["ports"].as_array().into_iter().flatten() {
+            assert!(text(port).starts_with("127.0.0.1:"), "{name}: {port}");
+        }
+        let target = text(&service["build"]["target"]);
+        assert!(
+            read("Dockerfile").contains(&format!(" AS {target}\n")),
+            "{name}: {target} is a stage of the Dockerfile"
+        );
+    }
+    for agent in ["healthy-agent", "looping-agent"] {
+        assert_eq!(services[agent]["profiles"], json!(["agents"]), "{agent}");
+    }
+    for scope in ["ENFORCER", "VIEWER", "OPERATOR"] {
+        let token = text(&services["sidecar"]["environment"][format!("KILL_SWITCH_{scope}_TOKEN")]);
+        assert!(token.starts_with("demo-only-") && token.len() >= 20, "{token}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_of_the_rules_and_the_dashboard_is_exposed() {
+    let own = read("deploy/compose/envoy.yaml")
+        .replace("/etc/envoy/agent_kill_switch.wasm", &wasm_module().display().to_string());
+    let own = own.replace("\"token_env\": \"KILL_SWITCH_TOKEN\"", "\"token\": \"nobody-is-there\"");
+    let own =
+        ["10000", "9901"].iter().fold(own, |own, port| own.replace(&format!("port_value: {port}"), "port_value: 0"));
+    let envoy = Envoy::start(&own.replace("address: 0.0.0.0", "address: 127.0.0.1"), 1).await;
+    let mut exposed = words(&envoy.prometheus().await);
+    exposed.extend(words(&read("sidecar/src/api/metrics.rs")));
+
+    let rules: Value = serde_yaml_ng::from_str(&read("deploy/prometheus/rules.yaml")).unwrap();
+    let dashboard: Value = serde_json::from_str(&read("deploy/grafana/kill-switch.json")).unwrap();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap().iter().map(|rule| &rule["expr"]);
+    let panels = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let used: Vec<&str> = rules.chain(panels.map(|target| &target["expr"])).map(text).collect();
+    assert!(used.len() > 20, "rules and panels are found");
+    let outcomes: BTreeSet<_> =
+        agent_kill_switch::metrics::OUTCOMES.iter().map(|(_, name)| name.rsplit('.').next().unwrap()).collect();
+    for expression in used {
+        for name in words(expression) {
+            let family = name.strip_suffix("_bucket").unwrap_or(&name).to_owned();
+            assert!(exposed.contains(&family) || exposed.contains(&name), "{name} in {expression}");
+        }
+        for outcome in
+            expression.split("outcome=~\"").skip(1).flat_map(|rest| rest.split('"').next().unwrap().split('|'))
+        {
+            assert!(outcome.ends_with(".*") || outcomes.contains(outcome), "{outcome} in {expression}");
+        }
+    }
+}
+
+#[test]
+fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: promtool is not installed, so the alert rules were not run");
+        return;
+    }
+    for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "rules_test.yaml"]] {
+        let output =
+            Command::new("promtool").args(arguments).current_dir(root().join("deploy/prometheus")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "promtool {}: {said}", arguments.join(" "));
+    }
+}
+
+#[test]
+fn the_bill_of_materials_names_what_is_linked_and_where() {
+    let has_toml = Command::new("python3").args(["-c", "import tomllib"]).output();
+    if !has_toml.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: python3 (3.11 or later) is not installed, so tools/sbom did not run");
+        return;
+    }
+    let output = Command::new(root().join("tools/sbom")).arg("x86_64-unknown-linux-gnu").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((text(&bill["bomFormat"]), text(&bill["specVersion"])), ("CycloneDX", "1.5"));
+    let components = bill["components"].as_array().unwrap();
+    let parts = |name: &str| {
+        let found = components.iter().find(|one| one["name"] == name);
+        found.map(|one| {
+            one["properties"].as_array().unwrap().iter().map(|part| text(&part["value"])).collect::<Vec<_>>()
+        })
+    };
+    let cases = [
+        ("proxy-wasm", Some(vec!["module"])),
+        ("memchr", Some(vec!["module", "sidecar"])),
+        ("axum", Some(vec!["sidecar"])),
+        ("proptest", None),
+        ("serde_derive", None),
+        ("lab", None),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(parts(name), expected, "{name}");
+    }
+    let refs: BTreeSet<&str> = components.iter().map(|one| text(&one["bom-ref"])).collect();
+    let named = bill["dependencies"].as_array().unwrap().iter().flat_map(|one| one["dependsOn"].as_array().unwrap());
+    for name in named.map(text) {
+        assert!(refs.contains(name), "{name} is a component");
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Every Kubernetes resource of ours, with the name of its file.
+fn manifests() -> Vec<(String, Value)> {
+    let folders = ["envoy", "deploy/kubernetes"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let mut files: Vec<PathBuf> = folders.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let content = fs::read_to_string(&file).unwrap();
+        for document in serde_yaml_ng::Deserializer::from_str(&content) {
+            let value = Value::deserialize(document).unwrap_or_else(|error| panic!("{name}: {error}"));
+            if value.get("apiVersion").is_some() {
+                all.push((name.clone(), value));
+            }
+        }
+    }
+    all
+}
+
+/// What is wrong with a value, by the fields that are known: see the fixture's first line.
+fn check(value: &Value, known: &Value, path: &str, problems: &mut Vec<String>) {
+    match (known, value) {
+        (Value::Object(fields), Value::Object(members)) => {
+            for (name, member) in members {
+                let field = fields.get(name).or(fields.get(&format!("{name}!"))).or(fields.get("*"));
+                match field {
+                    Some(field) => check(member, field, &format!("{path}.{name}"), problems),
+                    None => problems.push(format!("{path}.{name} is no published field")),
+                }
+            }
+            let required = fields.keys().filter_map(|field| field.strip_suffix('!'));
+            let missing = required.filter(|name| !members.contains_key(*name));
+            problems.extend(missing.map(|name| format!("{path}.{name} is missing")));
+        }
+        (Value::Array(items), Value::Array(members)) => {
+            for (index, member) in members.iter().enumerate() {
+                check(member, &items[0], &format!("{path}[{index}]"), problems);
+            }
+        }
+        (Value::String(kind), value) => {
+            let fits = match kind.as_str() {
+                "any" => true,
+                "string" => value.is_string(),
+                "integer" => value.is_i64(),
+                "boolean" => value.is_boolean(),
+                "port" | "quantity" => value.is_i64() || value.is_string(),
+                words => words.split(" | ").any(|word| value == word),
+            };
+            if !fits {
+                problems.push(format!("{path} ({value}) must be {kind}"));
+            }
+        }
+        (known, value) => problems.push(format!("{path} ({value}) must be {known}")),
+    }
+}
+
+/// An Envoy with the filter so configured, as JSON.
+fn plain(config: &Value) -> Value {
+    let nobody = free_address();
+    let filter = Some(Filter::new(wasm_module(), config.clone()));
+    EnvoyConfig { filter, ..EnvoyConfig::new(nobody) }.bootstrap()
+}
+
+fn filters(bootstrap: &mut Value) -> &mut Value {
+    let manager = &mut bootstrap["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0];
+    &mut manager["typed_config"]["http_filters"]
+}
+
+fn merge(into: &mut Value, from: Value) {
+    for (name, value) in from.as_object().into_iter().flatten() {
+        into[name] = value.clone();
+    }
+}
+
+fn valid(file: &str, bootstrap: &Value) {
+    let yaml =
+        format!("{bootstrap:#}").replace("/etc/envoy/agent_kill_switch.wasm", &wasm_module().display().to_string());
+    Envoy::validate_with(&yaml, &TOKEN).unwrap_or_else(|problem| panic!("{file}: {problem}"));
+}
+
+/// YAML's merge keys (`<<`), which the reader leaves as they stand.
+fn merged(mut value: Value) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        if let Some(Value::Object(base)) = members.remove("<<") {
+            for (name, member) in merged(Value::Object(base)).as_object().into_iter().flatten() {
+                members.entry(name).or_insert_with(|| member.clone());
+            }
+        }
+        let names: Vec<String> = members.keys().cloned().collect();
+        for name in names {
+            let member = members.remove(&name).map(merged);
+            members.insert(name, member.unwrap_or_default());
+        }
+    }
+    value
+}
+
+/// Every name of a metric of ours in a text.
+fn words(text: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let words = text.split(|letter: char| !is_part(letter));
+    words.filter(|word| word.starts_with("kill_switch_")).map(str::to_owned).collect()
+}
