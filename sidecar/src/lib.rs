@@ -4,6 +4,7 @@
 //! [`store`] in small transactional steps. [`serve`] puts them on a socket; [`cli`] is the same binary on the other end
 //! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it.
 
+pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::serve::{Listener, ListenerExt};
 use clap::Args;
 use tokio::net::TcpListener;
@@ -20,6 +21,7 @@ use crate::clock::system_clock;
 use crate::service::{Limits, Service};
 use crate::store::{SqliteStore, Store};
 
+mod alerts;
 mod error;
 mod lock;
 mod log;
@@ -69,6 +71,8 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     event_retention: Option<Duration>,
+    #[command(flatten)]
+    alerts: alerts::AlertFlags,
     /// How the log is written
     #[arg(long, env = "KILL_SWITCH_LOG_FORMAT", value_enum, default_value_t = log::Format::Text)]
     log_format: log::Format,
@@ -84,6 +88,7 @@ impl ServeOptions {
             scores_per_agent: self.scores_per_agent,
             score_retention: self.score_retention,
             event_retention: self.event_retention,
+            alert_give_up_after: self.alerts.alert_give_up_after,
         }
     }
 }
@@ -101,6 +106,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let _lock = lock::hold(&options.db)?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
+    let alerts = options.alerts.alerts(&service)?;
     let notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
 
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -109,11 +115,14 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         tracing::warn!(%address, "serving plain HTTP beyond loopback: tokens can be read on the way");
     }
     let background = tokio::spawn(look_after(Arc::clone(&service)));
+    let courier = tokio::spawn(Arc::clone(&alerts).run());
+    let app = api::router(App::new(Arc::clone(&service), alerts));
     match tls {
-        None => listen(listener, &service).await,
-        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), &service).await,
+        None => listen(listener, app, &service).await,
+        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
     }
     background.abort();
+    courier.abort();
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -132,7 +141,7 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     tracing::info!(url, database = %options.db.display(), "serving");
 }
 
-async fn listen<L>(listener: L, service: &Arc<Service>)
+async fn listen<L>(listener: L, app: Router, service: &Arc<Service>)
 where
     L: Listener<Addr = SocketAddr>,
     L::Io: tls::Undelayed,
@@ -146,7 +155,7 @@ where
         stopped.send_replace(true);
     };
     let listener = listener.tap_io(tls::Undelayed::undelay);
-    let app = api::router(App::new(Arc::clone(service))).into_make_service_with_connect_info::<SocketAddr>();
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
     let hurried = async {
         let _ = is_stopped.wait_for(|stopped| *stopped).await;
