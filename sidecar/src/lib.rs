@@ -8,6 +8,7 @@ pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;
+pub mod dashboard;
 pub mod model;
 pub mod serve;
 pub mod service;

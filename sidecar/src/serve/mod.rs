@@ -18,10 +18,12 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
+use crate::dashboard::Dashboard;
 use crate::service::{Limits, Service};
 use crate::store::{SqliteStore, Store};
 
 mod alerts;
+mod dashboard;
 mod error;
 mod lock;
 mod log;
@@ -107,7 +109,8 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
     let alerts = options.alerts.alerts(&service)?;
-    let notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
+    let mut notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
+    notices.extend(dashboard::prepare(&service, options.token_dir.as_deref()).await?);
 
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(&options, &format!("{scheme}://{address}"), &notices);
@@ -116,7 +119,10 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     }
     let background = tokio::spawn(look_after(Arc::clone(&service)));
     let courier = tokio::spawn(Arc::clone(&alerts).run());
-    let app = api::router(App::new(Arc::clone(&service), alerts));
+    // A proxy in front may speak TLS for us: browsers then come by HTTPS all the same.
+    let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
+    let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
+    let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
     match tls {
         None => listen(listener, app, &service).await,
         Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
