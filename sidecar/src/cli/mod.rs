@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::serve::{ServeOptions, serve};
 
 mod agents;
+mod alerts;
 mod client;
 mod doctor;
 mod error;
@@ -35,6 +36,9 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
+    /// List alert rules, try one out, and see what was sent
+    #[command(subcommand)]
+    Alerts(alerts::AlertsCommand),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
@@ -54,6 +58,7 @@ impl Cli {
             Command::Serve(options) => Ok(serve(*options).await?),
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
+            Command::Alerts(command) => command.run().await,
             Command::Tokens(command) => command.run().await,
             Command::Doctor(options) => options.run().await,
             Command::Completion { shell } => {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kill_switch::alerts::{AlertOptions, Alerts, Guard, SystemLookup};
 use kill_switch::api::{self, App};
+use kill_switch::dashboard::{self, Dashboard};
 use kill_switch::model::Scope;
 use kill_switch::service::{Limits, Service};
 use kill_switch::store::{SqliteStore, Store};
@@ -78,8 +79,9 @@ impl Sidecar {
         let alerts = Arc::new(Alerts::new(Arc::clone(&service), alerts.0, alerts.1).unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
-        let app = api::router(App::new(Arc::clone(&service), Arc::clone(&alerts)))
-            .into_make_service_with_connect_info::<SocketAddr>();
+        let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), false);
+        let app = api::router(App::new(Arc::clone(&service), Arc::clone(&alerts))).merge(dashboard::router(pages));
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { api, service, alerts, store, clock, dir }
     }
