@@ -46,13 +46,22 @@
     if (again) { again = false; look(); }
   };
 
-  const source = new EventSource("/live");
-  source.addEventListener("hello", () => { show("on", "Live", ""); look(); });
-  source.addEventListener("change", look);
-  source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) show("lost", "Signed out", "You are signed out. Reload the page to sign in again.");
-    else show("lost", "Disconnected", "Disconnected: what you see may be out of date. Reconnecting…");
+  // Browsers allow six connections to a host: a page that nobody looks at gives its own up.
+  let source;
+  const listen = () => {
+    source = new EventSource("/live");
+    source.addEventListener("hello", () => { show("on", "Live", ""); look(); });
+    source.addEventListener("change", look);
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) show("lost", "Signed out", "You are signed out. Reload the page to sign in again.");
+      else show("lost", "Disconnected", "Disconnected: what you see may be out of date. Reconnecting…");
+    };
   };
+  document.addEventListener("visibilitychange", () => {
+    source.close();
+    if (!document.hidden) listen();
+  });
+  listen();
 
   document.addEventListener("change", (event) => {
     if (!event.target.matches("[data-all]")) return;

@@ -69,8 +69,8 @@ impl Alerts {
     }
 
     async fn deliver(&self, delivery: Delivery) {
-        let rule = self.service.alert_rule(&delivery.rule_id).await;
-        if let Err(error) = self.attempt(delivery, rule.ok().as_ref()).await {
+        let rule = self.service.alert_rule(&delivery.rule_id).await.ok().filter(|rule| rule.enabled);
+        if let Err(error) = self.attempt(delivery, rule.as_ref()).await {
             // It stays due and is tried again: the receiver may hear it twice, which its id tells.
             tracing::error!(%error, "the outcome of an alert was not written down");
         }

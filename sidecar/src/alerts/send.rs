@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::message::Message;
 use super::{Alerts, Guard, backoff, signature};
-use crate::model::{AlertRule, Channel, Delivery};
+use crate::model::{AlertRule, Channel, Delivery, Millis};
 use crate::service::{Attempt, Next, Result};
 
 /// Receivers are asked to take a notice, not to work on it.
@@ -58,7 +58,7 @@ impl Alerts {
     pub(super) async fn attempt(&self, delivery: Delivery, rule: Option<&AlertRule>) -> Result<Delivery> {
         let started = Instant::now();
         let answer = match (rule, delivery.channel) {
-            (None, _) => Answer::failed(None, "the rule is gone"),
+            (None, _) => Answer::failed(None, "the rule was switched off or deleted meanwhile"),
             (Some(rule), Channel::Email) => self.mail(&delivery, rule).await,
             (Some(rule), Channel::Webhook | Channel::Slack) => self.post(&delivery, rule).await,
         };
@@ -67,7 +67,10 @@ impl Alerts {
             Answer::Taken(code) => Attempt { latency_ms, code: Some(code), next: Next::Done },
             Answer::Gone(code) => Attempt { latency_ms, code: Some(code), next: Next::Gone },
             Answer::Failed { code, retry_after_s, error } => {
-                let after_ms = backoff::wait_ms(delivery.attempts + 1, retry_after_s, jitter());
+                // Without its rule there is nobody to tell: the next try is never.
+                let never = rule.is_none().then_some(Millis::MAX);
+                let after_ms =
+                    never.unwrap_or_else(|| backoff::wait_ms(delivery.attempts + 1, retry_after_s, jitter()));
                 tracing::warn!(
                     delivery_id = delivery.delivery_id,
                     rule_id = delivery.rule_id,

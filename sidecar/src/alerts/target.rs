@@ -19,8 +19,8 @@ pub(super) fn url(text: &str, allow_private: bool) -> Result<Url, String> {
     }
     if let Some(name) = url.domain() {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let is_internal = |suffix: &&str| name == **suffix || name.ends_with(&format!(".{suffix}"));
-        if !allow_private && (!name.contains('.') || INTERNAL.iter().any(|suffix| is_internal(&suffix))) {
+        let is_internal = |suffix: &&str| name == *suffix || name.ends_with(&format!(".{suffix}"));
+        if !allow_private && (!name.contains('.') || INTERNAL.iter().any(is_internal)) {
             return Err(format!("target leads to {name}, which is not a public name"));
         }
     }

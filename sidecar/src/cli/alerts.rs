@@ -47,7 +47,8 @@ impl AlertsCommand {
             Self::Test { rule_id, connection, output } => test(&rule_id, &connection, output).await,
             Self::History { connection, output } => {
                 let body = connection.client()?.get("/v1/alerts/history").await?;
-                let members = ["created", "kind", "agent_id", "channel", "status", "attempts", "last_code", "last_error"];
+                let members =
+                    ["created", "kind", "agent_id", "channel", "status", "attempts", "last_code", "last_error"];
                 let heading = ["WHEN", "NOTICE", "AGENT", "CHANNEL", "STATUS", "TRIES", "CODE", "ERROR"];
                 show(&body, "deliveries", output, heading, members)
             }

@@ -72,7 +72,9 @@ fn tools(event: &Event) -> String {
 pub(super) fn matches(kill: &Event) -> Markup {
     let matches: Vec<Match> =
         kill.body.detail.get("matches").and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
-    let distance = |bits: Option<u32>| bits.map_or("–".to_owned(), |bits| format!("{bits} bits"));
+    let distance = |bits: Option<u32>| {
+        bits.map_or("–".to_owned(), |bits| if bits == 1 { "1 bit".to_owned() } else { format!("{bits} bits") })
+    };
     let tools = tools(kill);
     html! {
         section.card aria-labelledby="matches" {

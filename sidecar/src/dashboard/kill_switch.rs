@@ -117,16 +117,16 @@ fn settings(draft: &Draft, said: &Said, may: bool) -> Markup {
         div.field {
             label for="action" { "Action" }
             (choice("action", &draft.action, may, &[
-                ("deactivate", "deactivate: off until a person activates it"),
-                ("block", "block: refuse for a while, then start afresh"),
-                ("observe", "observe: only record what would have happened"),
+                ("deactivate", "deactivate (until activated)"),
+                ("block", "block (refuse for a while)"),
+                ("observe", "observe (only record)"),
             ]))
         }
         div.field {
             label for="counting" { "Counting" }
             (choice("counting", &draft.counting, may, &[
-                ("progress", "progress: a repeat counts if it got the agent nowhere"),
-                ("literal", "literal: every repeat counts"),
+                ("progress", "progress (repeats without news)"),
+                ("literal", "literal (every repeat)"),
             ]))
         }
         div.field {

@@ -38,7 +38,7 @@ pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis])
             }
             line.threshold x1=(LEFT) x2=(WIDTH) y1=(y(threshold)) y2=(y(threshold)) {}
             text.scale.over x=(LEFT - 6.0) y=(y(threshold) + 4.0) { (number(threshold)) }
-            text.threshold x=(WIDTH - 4.0) y=(y(threshold) - 5.0) { "threshold" }
+            text.threshold x=(LEFT + 2.0) y=(y(threshold) - 5.0) { "threshold" }
             @for kill in kills {
                 @let at = x(scores.iter().filter(|sample| sample.at_ms <= *kill).count());
                 line.kill x1=(at) x2=(at) y1=(TOP - 6.0) y2=(y(0.0)) {}

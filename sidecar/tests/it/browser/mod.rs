@@ -77,8 +77,11 @@ impl Browser {
         let mut arguments: Vec<String> = FLAGS.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
         let javascript = if script == Script::On { 1 } else { 2 };
-        let options =
-            json!({"args": arguments, "prefs": {"profile.default_content_setting_values.javascript": javascript}});
+        let prefs = json!({
+            "profile.default_content_setting_values.javascript": javascript,
+            "profile.managed_default_content_settings.javascript": javascript,
+        });
+        let options = json!({"args": arguments, "prefs": prefs});
         let wanted = json!({"goog:chromeOptions": options}).as_object().unwrap().clone();
         let connector = hyper_util::client::legacy::connect::HttpConnector::new();
         let page = ClientBuilder::new(connector)

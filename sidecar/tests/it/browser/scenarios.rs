@@ -141,7 +141,9 @@ async fn the_whole_dashboard_works_with_script_switched_off() {
     let Some(browser) = Browser::open(&sidecar.api.base, Script::Off).await else { return };
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
     browser.sign_in().await;
-    assert!(browser.text("#live").await.contains("Reload for news"), "script is off indeed");
+    let live = browser.find("#live").await;
+    assert_eq!(live.attr("data-state").await.unwrap().unwrap(), "off", "script is off indeed");
+    assert!(live.html(false).await.unwrap().contains("Reload for news"));
     browser.goto("/agents/a").await;
     browser.find("button[role=switch]").await.click().await.unwrap();
     browser.press("Enable anyway").await;

@@ -76,11 +76,16 @@ async fn kill_it(sidecar: &Sidecar) {
     sidecar.deliver().await;
 }
 
+/// The whole page, up to a screen and a half. The window is larger than what it shows by its frame.
 async fn shoot(browser: &Browser, dir: &Path, name: &str) {
     browser.until("#live-text", "Live").await;
-    let height = browser.js("return Math.min(document.documentElement.scrollHeight, 1700)").await.as_u64().unwrap();
-    browser.page.set_window_size(1280, u32::try_from(height).unwrap().max(560)).await.unwrap();
-    std::fs::write(dir.join(name), browser.page.screenshot().await.unwrap()).unwrap();
+    let height = "return Math.min(document.querySelector('main').getBoundingClientRect().bottom, 950)
+        + window.outerHeight - window.innerHeight";
+    let height = browser.js(height).await.as_f64().unwrap();
+    browser.page.set_window_size(1280, height as u32).await.unwrap();
+    let picture = browser.page.screenshot().await.unwrap();
+    assert!(picture.len() < 150_000, "{name} has {} bytes", picture.len());
+    std::fs::write(dir.join(name), picture).unwrap();
     browser.page.set_window_size(1280, 900).await.unwrap();
 }
 
