@@ -13,7 +13,7 @@ use super::error::{Result, status};
 use super::form::{Fields, Form};
 use super::kill_switch::{Draft, Said, card};
 use super::layout::{Page, key};
-use super::query::{Query, agent_path};
+use super::query::{Query, agent_path, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
@@ -65,7 +65,10 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, shown:
                 div {
                     p.crumb { a href="/" { "Agents" } " /" }
                     h1 { bdi { (title) } }
-                    p.meta { span.id { bdi { (agent.id()) } } " " (badge(&agent)) " last seen " (ago_or(agent.last_seen_ms, now_ms, "never")) }
+                    p.meta {
+                        span.id { bdi { (agent.id()) } } " " (badge(&agent))
+                        " last seen " (ago_or(agent.last_seen_ms, now_ms, "never"))
+                    }
                 }
                 @if agent.policy.active && visitor.who.may_change() {
                     form method="post" action={ (agent_path(agent_id)) "/deactivate" } {
@@ -89,7 +92,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, shown:
                 section.card aria-labelledby="recent" {
                     h2 #recent { "Events" }
                     div #events data-live { (events::table(&recent, now_ms, false)) }
-                    p.pager { a href={ "/events" (super::query::query(&[("agent_id", agent_id)])) } { "All events of this agent" } }
+                    p.pager { a href={ "/events" (query(&[("agent_id", agent_id)])) } { "All events of this agent" } }
                 }
             }
             (card(&agent, &draft, &shown.said, visitor))

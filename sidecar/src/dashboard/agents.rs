@@ -18,6 +18,10 @@ use crate::model::{Agent, Millis};
 use crate::service::Note;
 use crate::store::AgentQuery;
 
+/// What makes the first agent appear.
+const FIRST_CALL: &str = r#"curl http://127.0.0.1:10000/v1/chat/completions \
+  -H 'x-agent-id: my-agent' -H 'content-type: application/json' \
+  -d '{"model": "any", "messages": [{"role": "user", "content": "hello"}]}'"#;
 const PAGE: u32 = 50;
 /// Scores in a sparkline.
 const SPARK: u32 = 30;
@@ -66,7 +70,8 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
             @else { (table(&rows, &visitor, dashboard.service.now())) }
         }
         @if let Some(next) = next {
-            p.pager { a href={ "/" (query(&[("q", params.text("q")), ("state", state), ("after", &next)])) } { "Next page" } }
+            @let after = query(&[("q", params.text("q")), ("state", state), ("after", &next)]);
+            p.pager { a href={ "/" (after) } { "Next page" } }
         }
     }))
 }
@@ -77,7 +82,8 @@ fn filters(params: &Query) -> Markup {
         div.toolbar {
             nav.tabs aria-label="State" {
                 @for (word, text) in STATES {
-                    a href={ "/" (query(&[("q", search), ("state", word)])) } aria-current=[(word == state).then_some("true")] { (text) }
+                    @let is_here = (word == state).then_some("true");
+                    a href={ "/" (query(&[("q", search), ("state", word)])) } aria-current=[is_here] { (text) }
                 }
             }
             form.inline role="search" method="get" action="/" {
@@ -105,8 +111,13 @@ fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) 
                     @for (agent, scores) in rows {
                         tr id={ "row-" (agent.id()) } {
                             @if may {
-                                td.tick { label { span.sr { "Select " bdi { (agent.id()) } }
-                                    input type="checkbox" name="agent_id" value=(agent.id()) disabled[!agent.policy.active]; } }
+                                td.tick {
+                                    label {
+                                        span.sr { "Select " bdi { (agent.id()) } }
+                                        input type="checkbox" name="agent_id" value=(agent.id())
+                                            disabled[!agent.policy.active];
+                                    }
+                                }
                             }
                             th scope="row" { (name(agent)) }
                             td { (badge(agent)) }
@@ -152,11 +163,11 @@ fn empty() -> Markup {
         section.card.empty {
             h2 { "No agents yet" }
             p { "An agent appears here by itself with its first call through Envoy. Send one:" }
-            pre { code {
-                "curl http://127.0.0.1:10000/v1/chat/completions \\\n  -H 'x-agent-id: my-agent' -H 'content-type: application/json' \\\n  \
-                 -d '{\"model\": \"any\", \"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}'"
-            } }
-            p.hint { "127.0.0.1:10000 stands for your Envoy. It is listed under " a href="/envoys" { "Envoys" } " once it is connected." }
+            pre { code { (FIRST_CALL) } }
+            p.hint {
+                "127.0.0.1:10000 stands for your Envoy. It is listed under "
+                a href="/envoys" { "Envoys" } " once it is connected."
+            }
         }
     }
 }
@@ -186,7 +197,8 @@ pub(super) async fn deactivate(State(dashboard): State<Dashboard>, form: Form) -
     let note = note("stopped together with others")?;
     let mut done = Vec::new();
     for id in form.fields.all("agent_id").into_iter().take(MAX_BULK) {
-        let before = dashboard.service.agent(&id).await?;
+        // One that was deleted meanwhile is off already.
+        let Ok(before) = dashboard.service.agent(&id).await else { continue };
         if before.policy.active {
             dashboard.service.deactivate(&id, &note, &form.visitor.caller()).await?;
             done.push(id);
@@ -200,7 +212,8 @@ pub(super) async fn undo(State(dashboard): State<Dashboard>, form: Form) -> Resu
     let note = note("undone")?;
     for id in form.fields.all("agent_id").into_iter().take(MAX_BULK) {
         // What the kill switch stopped meanwhile is not for this button to undo.
-        if dashboard.service.agent(&id).await?.policy.deactivated_by == Some(DeactivatedBy::Manual) {
+        let Ok(now) = dashboard.service.agent(&id).await else { continue };
+        if now.policy.deactivated_by == Some(DeactivatedBy::Manual) {
             dashboard.service.activate(&id, &note, &form.visitor.caller()).await?;
         }
     }

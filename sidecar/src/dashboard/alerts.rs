@@ -114,38 +114,76 @@ fn button(rule: &AlertRule, visitor: &Visitor, act: &str, text: &str, class: &st
     }
 }
 
+const CHANNELS: [(Channel, &str); 3] = [
+    (Channel::Webhook, "Webhook, signed (Standard Webhooks)"),
+    (Channel::Slack, "Slack-compatible webhook"),
+    (Channel::Email, "Email"),
+];
+
 fn new(shown: &Shown, has_mail: bool, visitor: &Visitor) -> Markup {
     let typed = |name: &str| shown.fields.text(name);
     let is_first = shown.refused.is_none();
     let agent_id = if is_first { shown.agent_id.as_str() } else { typed("agent_id") };
+    let cooldown = if is_first { DEFAULT_COOLDOWN_SECONDS.to_string() } else { typed("cooldown_seconds").to_owned() };
     html! {
         section.card #new aria-labelledby="make" {
             h2 #make { "New alert rule" }
             form.stack method="post" action="/alerts" {
                 (key(visitor))
-                @if let Some(refused) = &shown.refused { p.notice.bad role="alert" { (refused) } }
-                div.field { label for="name" { "Name" } input #name type="text" name="name" maxlength="200" value=(typed("name")) placeholder="On call"; }
-                div.field { label for="channel" { "Channel" }
+                @if let Some(refused) = &shown.refused {
+                    p.notice.bad role="alert" { (refused) }
+                }
+                div.field {
+                    label for="name" { "Name" }
+                    input #name type="text" name="name" maxlength="200" value=(typed("name")) placeholder="On call";
+                }
+                div.field {
+                    label for="channel" { "Channel" }
                     select #channel name="channel" {
-                        @for (channel, text) in [(Channel::Webhook, "Webhook, signed (Standard Webhooks)"), (Channel::Slack, "Slack-compatible webhook"), (Channel::Email, "Email")] {
-                            option value=(channel.as_str()) selected[typed("channel") == channel.as_str()] disabled[channel == Channel::Email && !has_mail] { (text) }
+                        @for (channel, text) in CHANNELS {
+                            option value=(channel.as_str()) selected[typed("channel") == channel.as_str()]
+                                disabled[channel == Channel::Email && !has_mail] { (text) }
                         }
                     }
-                    @if !has_mail { p.hint { "Email needs the sidecar to be started with --smtp-url." } }
+                    @if !has_mail {
+                        p.hint { "Email needs the sidecar to be started with " code { "--smtp-url" } "." }
+                    }
                 }
-                div.field { label for="target" { "URL or mail addresses" }
-                    input #target type="text" name="target" required value=(typed("target")) placeholder="https://example.com/hooks/kill-switch"; }
-                div.field { label for="agent_id" { "Agent" }
-                    input #agent_id type="text" name="agent_id" value=(agent_id) placeholder="all agents" aria-describedby="agent_hint";
-                    p.hint #agent_hint { "Empty: every agent." } }
-                div.field { label for="cooldown_seconds" { "Cooldown (seconds)" }
-                    input #cooldown_seconds type="number" name="cooldown_seconds" min="0" max=(MAX_COOLDOWN_SECONDS) step="1"
-                        value=(if is_first { DEFAULT_COOLDOWN_SECONDS.to_string() } else { typed("cooldown_seconds").to_owned() });
-                    p.hint { "After a notice about an agent, further ones of its kind are held back for so long." } }
-                label.check { input type="checkbox" name="recovery" checked[is_first || shown.fields.is_on("recovery")]; " Tell when the agent is activated again" }
+                div.field {
+                    label for="target" { "URL or mail addresses" }
+                    input #target type="text" name="target" required value=(typed("target"))
+                        placeholder="https://example.com/hooks/kill-switch";
+                }
+                div.field {
+                    label for="agent_id" { "Agent" }
+                    input #agent_id type="text" name="agent_id" value=(agent_id) placeholder="all agents"
+                        aria-describedby="agent_hint";
+                    p.hint #agent_hint { "Empty: every agent." }
+                }
+                div.field {
+                    label for="cooldown_seconds" { "Cooldown (seconds)" }
+                    input #cooldown_seconds type="number" name="cooldown_seconds" min="0" max=(MAX_COOLDOWN_SECONDS)
+                        step="1" value=(cooldown) aria-describedby="cooldown_hint";
+                    p.hint #cooldown_hint {
+                        "After a notice about an agent, further ones of its kind are held back for so long."
+                    }
+                }
+                label.check {
+                    input type="checkbox" name="recovery" checked[is_first || shown.fields.is_on("recovery")];
+                    " Tell when the agent is activated again"
+                }
                 div.buttons { button.primary type="submit" { "Add rule" } }
             }
         }
+    }
+}
+
+/// What people call a rule.
+fn title<'a>(rules: &'a [AlertRule], rule_id: &str) -> &'a str {
+    match rules.iter().find(|rule| rule.rule_id == rule_id) {
+        None => "deleted rule",
+        Some(rule) if rule.name.is_empty() => rule.channel.as_str(),
+        Some(rule) => &rule.name,
     }
 }
 
@@ -153,27 +191,35 @@ fn deliveries(history: &[Delivery], rules: &[AlertRule], now_ms: Millis) -> Mark
     if history.is_empty() {
         return html! { p.empty.faint { "Nothing was sent yet." } };
     }
-    let rule = |id: &str| {
-        rules
-            .iter()
-            .find(|rule| rule.rule_id == id)
-            .map_or("deleted rule", |rule| if rule.name.is_empty() { rule.channel.as_str() } else { &rule.name })
-    };
     html! {
-        div.scroll { table.list.tight {
-            thead { tr { th scope="col" { "When" } th scope="col" { "Notice" } th scope="col" { "To" } th scope="col" { "Outcome" } th scope="col" { "Tries" } th scope="col" { "Latency" } } }
-            tbody { @for one in history {
-                tr {
-                    td { (ago(one.created_ms, now_ms)) }
-                    td { span class={ "kind " (one.kind.as_str()) } { (one.kind.as_str()) }
-                        @if !one.agent_id.is_empty() { " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } } } }
-                    td { bdi { (rule(&one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
-                    td { (outcome(one, now_ms)) }
-                    td.numbers { (one.attempts) }
-                    td.numbers { @if let Some(ms) = one.last_latency_ms { (ms) " ms" } }
+        div.scroll {
+            table.list.tight {
+                thead {
+                    tr {
+                        @for heading in ["When", "Notice", "To", "Outcome", "Tries", "Latency"] {
+                            th scope="col" { (heading) }
+                        }
+                    }
                 }
-            } }
-        } }
+                tbody {
+                    @for one in history {
+                        tr {
+                            td { (ago(one.created_ms, now_ms)) }
+                            td {
+                                span class={ "kind " (one.kind.as_str()) } { (one.kind.as_str()) }
+                                @if !one.agent_id.is_empty() {
+                                    " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } }
+                                }
+                            }
+                            td { bdi { (title(rules, &one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
+                            td { (outcome(one, now_ms)) }
+                            td.numbers { (one.attempts) }
+                            td.numbers { @if let Some(ms) = one.last_latency_ms { (ms) " ms" } }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -188,7 +234,9 @@ fn outcome(delivery: &Delivery, now_ms: Millis) -> Markup {
         span class=(class) { (text) }
         @if let Some(code) = delivery.last_code { span.faint { " " (code) } }
         @if !delivery.last_error.is_empty() { p.faint { bdi { (delivery.last_error) } } }
-        @if delivery.status == DeliveryStatus::Pending && delivery.attempts > 0 { p.faint { "last try " (ago_or(delivery.last_attempt_ms, now_ms, "never")) } }
+        @if delivery.status == DeliveryStatus::Pending && delivery.attempts > 0 {
+            p.faint { "last try " (ago_or(delivery.last_attempt_ms, now_ms, "never")) }
+        }
     }
 }
 

@@ -29,7 +29,10 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
                     input #reason type="text" name="reason" maxlength="1000" placeholder="What was fixed?";
                     button.primary type="submit" { "Activate" }
                 }
-                p.hint { "Activating clears the window: the agent starts with an empty history, and earlier calls no longer count." }
+                p.hint {
+                    "Activating clears the window: the agent starts with an empty history, and earlier calls no longer "
+                    "count."
+                }
             }
         }
     }
@@ -44,6 +47,7 @@ fn by(event: &Event) -> String {
 
 fn figures(event: &Event) -> Markup {
     let figure = |member: &str| event.body.detail.get(member).and_then(Value::as_f64);
+    let envoy = event.body.detail.get("envoy").and_then(Value::as_str).unwrap_or_default();
     let tools = tools(event);
     html! {
         dl.figures {
@@ -55,9 +59,7 @@ fn figures(event: &Event) -> Markup {
                 @if let Some(value) = figure(member) { div { dt { (label) } dd { (number(value)) } } }
             }
             @if !tools.is_empty() { div { dt { "Tools" } dd.small { bdi { (tools) } } } }
-            @if let Some(envoy) = event.body.detail.get("envoy").and_then(Value::as_str).filter(|envoy| !envoy.is_empty()) {
-                div { dt { "Envoy" } dd.small { bdi { (envoy) } } }
-            }
+            @if !envoy.is_empty() { div { dt { "Envoy" } dd.small { bdi { (envoy) } } } }
         }
     }
 }
@@ -70,33 +72,57 @@ fn tools(event: &Event) -> String {
 
 /// The calls that the latest kill was judged by.
 pub(super) fn matches(kill: &Event) -> Markup {
-    let matches: Vec<Match> =
-        kill.body.detail.get("matches").and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
-    let distance = |bits: Option<u32>| {
-        bits.map_or("–".to_owned(), |bits| if bits == 1 { "1 bit".to_owned() } else { format!("{bits} bits") })
-    };
+    let listed = kill.body.detail.get("matches").cloned().unwrap_or_default();
+    let matches: Vec<Match> = serde_json::from_value(listed).unwrap_or_default();
     let tools = tools(kill);
     html! {
         section.card aria-labelledby="matches" {
             h2 #matches { "Matching calls of the kill" }
-            p.hint { "Past calls that the last one repeated. Fewer bits apart is more alike; under 3 counts as similar." }
+            p.hint {
+                "Past calls that the last one repeated. Fewer bits apart is more alike; under 3 counts as similar."
+            }
             @if matches.is_empty() { p.faint { "The report named none." } }
-            @else {
-                div.scroll { table.list.tight {
-                    thead { tr {
-                        th scope="col" { "Calls ago" } th scope="col" { "Age" } th scope="col" { "Prompt" }
-                        th scope="col" { "Response" } th scope="col" { "Tool call" } th scope="col" { "Fingerprint" }
-                    } }
-                    tbody { @for one in matches {
+            @else { (table(&matches, &tools)) }
+        }
+    }
+}
+
+fn table(matches: &[Match], tools: &str) -> Markup {
+    html! {
+        div.scroll {
+            table.list.tight {
+                thead {
+                    tr {
+                        @for heading in ["Calls ago", "Age", "Prompt", "Response", "Tool call", "Fingerprint"] {
+                            th scope="col" { (heading) }
+                        }
+                    }
+                }
+                tbody {
+                    @for one in matches {
                         tr {
-                            td.numbers { (one.calls_ago) } td.numbers { (duration(one.age_ms)) }
-                            td.numbers { (distance(one.prompt_distance)) } td.numbers { (distance(one.response_distance)) }
-                            td { @if one.same_tool_call { "same: " bdi { (if tools.is_empty() { "unnamed" } else { &tools }) } } @else { "–" } }
+                            td.numbers { (one.calls_ago) }
+                            td.numbers { (duration(one.age_ms)) }
+                            td.numbers { (distance(one.prompt_distance)) }
+                            td.numbers { (distance(one.response_distance)) }
+                            td {
+                                @if one.same_tool_call {
+                                    "same: " bdi { (if tools.is_empty() { "unnamed" } else { tools }) }
+                                } @else { "–" }
+                            }
                             td.id { bdi { (one.prompt_hash) } }
                         }
-                    } }
-                } }
+                    }
+                }
             }
         }
+    }
+}
+
+fn distance(bits: Option<u32>) -> String {
+    match bits {
+        None => "–".to_owned(),
+        Some(1) => "1 bit".to_owned(),
+        Some(bits) => format!("{bits} bits"),
     }
 }

@@ -33,17 +33,18 @@ impl From<Error> for Refusal {
 
 impl Refusal {
     fn words(&self) -> (StatusCode, String) {
+        const FORGED: &str = "This form is out of date or did not come from this dashboard. Reload the page and try \
+                              again.";
+        const READ_ONLY: &str = "You are signed in with a viewer's token, which changes nothing. Sign in with the \
+                                 password or an operator's token.";
         match self {
-            Self::SignIn(_) => (StatusCode::UNAUTHORIZED, "sign in first".to_owned()),
-            Self::Forged => {
-                (StatusCode::FORBIDDEN, "This form is out of date or did not come from this dashboard. Reload the page and try again.".to_owned())
-            }
-            Self::ReadOnly => {
-                (StatusCode::FORBIDDEN, "You are signed in with a viewer's token, which changes nothing. Sign in with the password or an operator's token.".to_owned())
-            }
+            Self::SignIn(_) => (StatusCode::UNAUTHORIZED, "Sign in first.".to_owned()),
+            Self::Forged => (StatusCode::FORBIDDEN, FORGED.to_owned()),
+            Self::ReadOnly => (StatusCode::FORBIDDEN, READ_ONLY.to_owned()),
             Self::Unreadable => (StatusCode::BAD_REQUEST, "The form could not be read.".to_owned()),
             Self::TooMany(seconds) => {
-                (StatusCode::TOO_MANY_REQUESTS, format!("Too many failed attempts from your address. Try again in {seconds} s."))
+                let words = format!("Too many failed attempts from your address. Try again in {seconds} s.");
+                (StatusCode::TOO_MANY_REQUESTS, words)
             }
             Self::Service(error) => (status(error), words(error)),
         }

@@ -41,11 +41,16 @@ pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, p
     Ok(Page { title: "Events", here: "/events", visitor: &visitor }.with(html! {
         h1 { "Events" }
         form.toolbar method="get" action="/events" {
-            div { label for="agent_id" { "Agent" } input #agent_id type="text" name="agent_id" value=(params.text("agent_id")) placeholder="any"; }
+            div {
+                label for="agent_id" { "Agent" }
+                input #agent_id type="text" name="agent_id" value=(params.text("agent_id")) placeholder="any";
+            }
             div { label for="event_type" { "Type" }
                 select #event_type name="event_type" {
                     option value="" { "any" }
-                    @for one in EventType::ALL { option value=(one.as_str()) selected[params.text("event_type") == one.as_str()] { (one.as_str()) } }
+                    @for one in EventType::ALL.map(EventType::as_str) {
+                        option value=(one) selected[params.text("event_type") == one] { (one) }
+                    }
                 }
             }
             div { label for="since" { "From" } input #since type="date" name="since" value=(params.text("since")); }
@@ -76,7 +81,9 @@ pub(super) fn table(events: &[Event], now_ms: Millis, with_agent: bool) -> Marku
                 tr {
                     td { (ago(event.body.at_ms, now_ms)) }
                     td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
-                    @if with_agent { td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } } }
+                    @if with_agent {
+                        td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
+                    }
                     td { bdi { (event.body.actor) } }
                     td.why { (why(event)) }
                 }
@@ -95,7 +102,10 @@ fn why(event: &Event) -> Markup {
             span.faint { "score " (number(score)) " > " (number(threshold)) }
         }
         @for (field, change) in changes.into_iter().flatten() {
-            span.change { (field.trim_start_matches("kill_switch_")) " " bdi { (plain(change.get("from"))) } " → " bdi { (plain(change.get("to"))) } }
+            span.change {
+                (field.trim_start_matches("kill_switch_")) " "
+                bdi { (plain(change.get("from"))) } " → " bdi { (plain(change.get("to"))) }
+            }
         }
     }
 }

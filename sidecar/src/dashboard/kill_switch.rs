@@ -55,6 +55,12 @@ pub(super) struct Said {
     pub asks_for_alert: bool,
 }
 
+impl Said {
+    fn is_bad(&self, field: &str) -> Option<&'static str> {
+        self.refused.as_ref().is_some_and(|(own, _)| own.ends_with(field)).then_some("true")
+    }
+}
+
 pub(super) fn card(agent: &Agent, draft: &Draft, said: &Said, visitor: &Visitor) -> Markup {
     let enabled = agent.policy.kill_switch_enabled;
     let path = agent_path(agent.id());
@@ -66,13 +72,17 @@ pub(super) fn card(agent: &Agent, draft: &Draft, said: &Said, visitor: &Visitor)
                 form method="post" action={ (path) "/kill-switch" } {
                     (key(visitor))
                     input type="hidden" name="enabled" value=(if enabled { "false" } else { "true" });
-                    button.toggle type="submit" role="switch" aria-checked=(enabled) aria-label="Kill Switch" disabled[!may] {
-                        span.knob aria-hidden="true" {} span.word { (if enabled { "On" } else { "Off" }) }
+                    button.toggle type="submit" role="switch" aria-checked=(enabled) aria-label="Kill Switch"
+                        disabled[!may] {
+                        span.knob aria-hidden="true" {}
+                        span.word { (if enabled { "On" } else { "Off" }) }
                     }
                 }
             }
             @if said.asks_for_alert { (question(agent, visitor)) }
-            @else if !enabled { p.hint { "Off: calls pass unseen. Settings can be prepared and take effect when it is switched on." } }
+            @else if !enabled {
+                p.hint { "Off: calls pass unseen. Settings can be prepared and take effect when it is switched on." }
+            }
             form.stack method="post" action={ (path) "/settings" } data-preview={ (path) "/preview" } {
                 (key(visitor))
                 @if let Some((_, detail)) = &said.refused { p.notice.bad role="alert" { (detail) } }
@@ -90,72 +100,86 @@ pub(super) fn card(agent: &Agent, draft: &Draft, said: &Said, visitor: &Visitor)
 }
 
 fn settings(draft: &Draft, said: &Said, may: bool) -> Markup {
-    let bad = |field: &str| said.refused.as_ref().is_some_and(|(own, _)| own.ends_with(field)).then_some("true");
-    let highest = draft
-        .window_size
-        .parse()
-        .ok()
-        .filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size))
-        .map(highest_score);
+    let size = draft.window_size.parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
     html! {
         div.field {
             label for="window_size" { "Window size" }
-            input #window_size type="number" name="window_size" min=(MIN_WINDOW_SIZE) max=(MAX_WINDOW_SIZE) step="1" required
-                value=(draft.window_size) aria-describedby="window_hint" aria-invalid=[bad("window_size")] disabled[!may];
-            p.hint #window_hint { "The last calls that are compared, the current one included: " (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "." }
+            input #window_size type="number" name="window_size" min=(MIN_WINDOW_SIZE) max=(MAX_WINDOW_SIZE) step="1"
+                required value=(draft.window_size) aria-describedby="window_hint"
+                aria-invalid=[said.is_bad("window_size")] disabled[!may];
+            p.hint #window_hint {
+                "The last calls that are compared, the current one included: "
+                (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
+            }
         }
         div.field {
             label for="threshold" { "Threshold" }
-            input #threshold type="number" name="threshold" min="0" step="any" required
-                value=(draft.threshold) aria-describedby="threshold_hint" aria-invalid=[bad("threshold")] disabled[!may];
+            input #threshold type="number" name="threshold" min="0" step="any"
+                required value=(draft.threshold) aria-describedby="threshold_hint"
+                aria-invalid=[said.is_bad("threshold")] disabled[!may];
             p.hint #threshold_hint {
                 "The score that must be exceeded: above 0"
-                @if let Some(highest) = highest { " and below " strong #highest { (number(highest)) } ", the highest score this window can reach" }
+                @if let Some(highest) = size.map(highest_score) {
+                    " and below " strong #highest { (number(highest)) } ", the highest score this window can reach"
+                }
                 ". Similar prompts × 1, similar responses × 2, repeated tool calls × 1.5."
             }
         }
         div.field {
             label for="action" { "Action" }
-            (choice("action", &draft.action, may, &[
-                ("deactivate", "deactivate (until activated)"),
-                ("block", "block (refuse for a while)"),
-                ("observe", "observe (only record)"),
-            ]))
+            (choice("action", &draft.action, may, &ACTIONS))
+            p.hint #action_hint {
+                "Off until a person activates it; refused for a while, then afresh; or nothing but a record."
+            }
         }
         div.field {
             label for="counting" { "Counting" }
-            (choice("counting", &draft.counting, may, &[
-                ("progress", "progress (repeats without news)"),
-                ("literal", "literal (every repeat)"),
-            ]))
+            (choice("counting", &draft.counting, may, &COUNTINGS))
+            p.hint #counting_hint { "Progress counts a repeat only if it got the agent nowhere." }
         }
         div.field {
             label for="retry_after_seconds" { "Block for (seconds)" }
-            input #retry_after_seconds type="number" name="retry_after_seconds" min="1" max=(MAX_RETRY_AFTER_SECONDS) step="1" required
-                value=(draft.retry_after_seconds) aria-describedby="retry_hint" aria-invalid=[bad("retry_after_seconds")] disabled[!may];
+            input #retry_after_seconds type="number" name="retry_after_seconds"
+                min="1" max=(MAX_RETRY_AFTER_SECONDS) step="1"
+                required value=(draft.retry_after_seconds) aria-describedby="retry_hint"
+                aria-invalid=[said.is_bad("retry_after_seconds")] disabled[!may];
             p.hint #retry_hint { "With action block only: 1 to " (MAX_RETRY_AFTER_SECONDS) "." }
         }
     }
 }
 
+const ACTIONS: [(&str, &str); 3] = [
+    ("deactivate", "deactivate (until activated)"),
+    ("block", "block (refuse for a while)"),
+    ("observe", "observe (only record)"),
+];
+const COUNTINGS: [(&str, &str); 2] =
+    [("progress", "progress (repeats without news)"), ("literal", "literal (every repeat)")];
+
 fn choice(name: &str, chosen: &str, may: bool, options: &[(&str, &str)]) -> Markup {
     html! {
-        select id=(name) name=(name) disabled[!may] {
-            @for (word, text) in options { option value=(word) selected[*word == chosen] { (text) } }
+        select id=(name) name=(name) aria-describedby={ (name) "_hint" } disabled[!may] {
+            @for (word, text) in options {
+                option value=(word) selected[*word == chosen] { (text) }
+            }
         }
     }
 }
 
 /// Asked before a kill switch is switched on that nobody would hear of.
 fn question(agent: &Agent, visitor: &Visitor) -> Markup {
+    let alerts = format!("/alerts{}#new", query(&[("agent_id", agent.id())]));
     html! {
         div.prompt role="alertdialog" aria-labelledby="ask" aria-describedby="ask-text" {
             h3 #ask { "Nobody would be told" }
-            p #ask-text { "No alert notification is configured for this agent. If the kill switch stops it, only this page will show it." }
+            p #ask-text {
+                "No alert notification is configured for this agent. If the kill switch stops it, only this page will "
+                "show it."
+            }
             form.buttons method="post" action={ (agent_path(agent.id())) "/kill-switch" } {
                 (key(visitor))
                 input type="hidden" name="enabled" value="true";
-                a.button.primary href={ "/alerts" (query(&[("agent_id", agent.id())])) "#new" } { "Configure" }
+                a.button.primary href=(alerts) autofocus { "Configure" }
                 button type="submit" name="confirm" value="true" { "Enable anyway" }
             }
         }
@@ -164,22 +188,34 @@ fn question(agent: &Agent, visitor: &Visitor) -> Markup {
 
 /// What settings would have done, in a sentence.
 pub(super) fn told(preview: &Preview) -> Markup {
+    let (calls, highest) = (preview.calls, number(preview.highest));
     html! {
         div.told {
-            @match (preview.calls, preview.first) {
-                (0, _) => { p { "No scores are stored for this agent yet: nothing to compare with." } }
-                (calls, None) => {
-                    p { strong { "Would not have tripped. " } "None of the last " (calls) " stored calls is over the threshold; the highest score is "
-                        (number(preview.highest)) "." }
+            @match preview.first {
+                _ if calls == 0 => {
+                    p { "No scores are stored for this agent yet: nothing to compare with." }
                 }
-                (calls, Some((call, at_ms, score))) => {
-                    p { strong { "Would have tripped at call " (call) " of " (calls) "," } " at " (clock(at_ms)) " with a score of " (number(score)) ". "
-                        (preview.over) " stored " (if preview.over == 1 { "call is" } else { "calls are" }) " over the threshold; the highest score is "
-                        (number(preview.highest)) "." }
+                None => {
+                    p {
+                        strong { "Would not have tripped. " }
+                        "None of the last " (calls) " stored calls is over the threshold; the highest score is "
+                        (highest) "."
+                    }
+                }
+                Some((call, at_ms, score)) => {
+                    p {
+                        strong { "Would have tripped at call " (call) " of " (calls) "," }
+                        " at " (clock(at_ms)) " with a score of " (number(score)) ". "
+                        (preview.over) " stored " (if preview.over == 1 { "call is" } else { "calls are" })
+                        " over the threshold; the highest score is " (highest) "."
+                    }
                 }
             }
             @if preview.is_bounded {
-                p.hint { "An estimate: scores were counted in the window of their day, and what a window of this size cannot hold is left out." }
+                p.hint {
+                    "An estimate: scores were counted in the window of their day, and what a window of this size "
+                    "cannot hold is left out."
+                }
             }
         }
     }

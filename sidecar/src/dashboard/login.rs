@@ -49,7 +49,9 @@ fn form(key: &str, next: &str, refused: Option<&str>) -> Markup {
             label for="secret" { "Password or token" }
             input #secret type="password" name="secret" autocomplete="current-password" required autofocus;
             button.primary type="submit" { "Sign in" }
-            p.hint { "The password was printed when the sidecar first started. A viewer's or operator's token works too." }
+            p.hint {
+                "The password was printed when the sidecar first started. A viewer's or operator's token works too."
+            }
         }
     }
 }

@@ -41,9 +41,11 @@ pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis])
             text.threshold x=(LEFT + 2.0) y=(y(threshold) - 5.0) { "threshold" }
             @for kill in kills {
                 @let at = x(scores.iter().filter(|sample| sample.at_ms <= *kill).count());
+                @let (shift, anchor) = if at > WIDTH / 2.0 { (-5.0, "end") } else { (5.0, "start") };
                 line.kill x1=(at) x2=(at) y1=(TOP - 6.0) y2=(y(0.0)) {}
-                text.kill x=(at + if at > WIDTH / 2.0 { -5.0 } else { 5.0 }) y=(TOP + 4.0)
-                    text-anchor=(if at > WIDTH / 2.0 { "end" } else { "start" }) { "■ killed" title { "Killed at " (clock(*kill)) } }
+                text.kill x=(at + shift) y=(TOP + 4.0) text-anchor=(anchor) {
+                    "■ killed" title { "Killed at " (clock(*kill)) }
+                }
             }
             @if let (Some(first), Some(last)) = (scores.first(), scores.last()) {
                 text.time x=(LEFT) y=(HEIGHT - 5.0) { (clock(first.at_ms)) }

@@ -114,7 +114,8 @@ impl Service {
             Some(event) => told(event, name),
             None => json!({"agent_id": agent_id, "reason": "a test: nothing has happened to any agent"}),
         };
-        let payload = json!({"type": payload_type(kind), "timestamp": rfc3339(event.map_or(now_ms, |event| event.body.at_ms)), "data": data});
+        let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
+        let payload = json!({"type": payload_type(kind), "timestamp": rfc3339(at_ms), "data": data});
         Ok(Delivery {
             seq: 0,
             delivery_id: format!("msg_{}", random_hex::<16>()?),

@@ -147,6 +147,22 @@ async fn what_cannot_be_delivered_is_given_up_after_a_set_time_and_shown_so() {
 }
 
 #[tokio::test]
+async fn what_waits_is_given_up_when_its_rule_is_switched_off_or_deleted() {
+    let (sidecar, receiver, rule) = alerted(json!({})).await;
+    let path = format!("/v1/alerts/{}", rule["rule_id"].as_str().unwrap());
+    receiver.answer(500);
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    sidecar.deliver().await;
+    sidecar.api.patch(&path, json!({"enabled": false})).await.ok();
+    sidecar.pass(5);
+    sidecar.deliver().await;
+    let told = latest(&sidecar).await;
+    assert_eq!(told["status"], "given_up", "{told}");
+    assert_eq!(receiver.take().len(), 1);
+    assert_eq!(sidecar.api.post(&format!("{path}/test"), json!({})).await.ok()["status"], "delivered", "a test may");
+}
+
+#[tokio::test]
 async fn a_redirect_is_a_failure_and_is_not_followed() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     let elsewhere = Receiver::start().await;

@@ -6,6 +6,7 @@ use kill_switch::alerts::{AlertOptions, Guard, Mailer, SystemLookup};
 use serde_json::json;
 
 use crate::support::Sidecar;
+use crate::support::process::{Process, cli};
 use crate::support::receiver::Receiver;
 use crate::support::smtp::MailServer;
 
@@ -104,4 +105,28 @@ async fn mail_addresses_are_checked_before_anything_is_saved() {
         .ok();
     assert!(Mailer::new("http://host", "a@example.com").is_err());
     assert!(Mailer::new(&server.url, "nobody").is_err());
+}
+
+// The command blocks its thread, and the receiver needs another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_lists_rules_tries_them_and_shows_what_was_sent() {
+    let receiver = Receiver::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &["--allow-private-webhooks"]);
+    let rule = json!({"channel": "webhook", "target": receiver.url, "name": "On call"});
+    let made = process.api.post("/v1/alerts", rule).await.ok();
+    let rule_id = made["rule_id"].as_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = cli(dir.path(), &process.api, arguments);
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, list) = run(&["alerts", "list"]);
+    assert!(code == 0 && list.contains(rule_id) && list.contains("On call"), "{list}");
+    let (code, went) = run(&["alerts", "test", rule_id]);
+    assert!(code == 0 && went.starts_with("delivered in "), "{went}");
+    receiver.answer(500);
+    assert_eq!(run(&["alerts", "test", rule_id]).0, 5, "a script can rely on the exit code");
+    let (_, history) = run(&["alerts", "history"]);
+    assert!(history.contains("given_up") && history.contains("delivered"), "{history}");
+    assert_eq!(run(&["alerts", "test", "none"]).0, 4);
 }

@@ -15,10 +15,13 @@ impl AccessStore for SqliteStore {
 
     async fn set_password(&self, hash: &str) -> Result<()> {
         sqlx::query("DELETE FROM sessions WHERE token_hash IS NULL").execute(&self.writer).await?;
-        sqlx::query("INSERT INTO dashboard_password (id, hash) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET hash = excluded.hash")
-            .bind(hash)
-            .execute(&self.writer)
-            .await?;
+        sqlx::query(
+            "INSERT INTO dashboard_password (id, hash) VALUES (1, ?)
+             ON CONFLICT (id) DO UPDATE SET hash = excluded.hash",
+        )
+        .bind(hash)
+        .execute(&self.writer)
+        .await?;
         Ok(())
     }
 

@@ -78,3 +78,23 @@ async fn an_inline_script_would_not_run_even_if_it_got_in() {
     browser.until("#live-text", "Live").await;
     assert_eq!(browser.js("return window.pwned ?? null").await, json!(null));
 }
+
+#[tokio::test]
+async fn an_id_that_is_no_id_reaches_nobody_and_its_page_runs_nothing() {
+    let sidecar = Sidecar::start().await;
+    for text in &HOSTILE[..5] {
+        let problem = sidecar.api.report("/v1/kills", kill_with("k", text, 1, json!({}))).await.problem(422);
+        assert_eq!(problem["field"], "agent_id", "{text}");
+        let seen = sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": text}]})).await.ok();
+        assert_eq!((&seen["ignored"], &seen["created"]), (&json!(1), &json!(0)), "{text}");
+    }
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.sign_in().await;
+    for id in
+        ["%3Cscript%3Ewindow.pwned=1%3C%2Fscript%3E", "%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E", "%E2%80%AEa"]
+    {
+        browser.goto(&format!("/agents/{id}")).await;
+        browser.until("[role=alert]", "agent_id must be").await;
+        assert_eq!(browser.js("return window.pwned ?? null").await, json!(null), "{id}");
+    }
+}
