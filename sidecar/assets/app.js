@@ -39,7 +39,9 @@
     if (isLooking) { again = true; return; }
     isLooking = true;
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      // The answer to a form is not at an address that can be asked again.
+      const here = document.querySelector("[data-page]")?.dataset.page ?? location.href;
+      const answer = await fetch(here, { headers: { accept: "text/html" } });
       if (answer.ok && !answer.redirected) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch { /* the stream says that the connection is lost */ }
     isLooking = false;

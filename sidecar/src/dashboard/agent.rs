@@ -60,7 +60,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, shown:
     let draft = shown.draft.unwrap_or_else(|| Draft::saved(&agent));
     Ok(Page { title, here: "/", visitor }.with(html! {
         (done(&shown.did, &agent.policy, agent_id, visitor))
-        div #state data-live {
+        div #state data-live data-page=(agent_path(agent_id)) {
             div.head {
                 div {
                     p.crumb { a href="/" { "Agents" } " /" }
@@ -132,6 +132,11 @@ fn done(did: &str, policy: &agent_kill_switch::wire::AgentPolicy, agent_id: &str
             }
         }
     }
+}
+
+/// A form's address, reloaded: the agent's own page.
+pub(super) async fn reloaded(_: Visitor, Path(agent_id): Path<String>) -> Redirect {
+    Redirect::to(&agent_path(&agent_id))
 }
 
 fn back(agent_id: &str, did: &str) -> Response {

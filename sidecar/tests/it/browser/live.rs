@@ -30,6 +30,21 @@ async fn a_kill_appears_with_no_reload_on_the_list_and_on_the_agent() {
 }
 
 #[tokio::test]
+async fn the_answer_to_a_form_is_live_too() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    sidecar.api.put("/v1/agents/a", json!({})).await.ok();
+    browser.sign_in().await;
+    browser.goto("/agents/a").await;
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.find("[role=alertdialog]").await;
+    browser.until("#live-text", "Live").await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    browser.until("#state [data-badge]", "Deactivated by Kill Switch").await;
+    assert!(browser.has("[role=alertdialog]").await, "the question still waits for its answer");
+}
+
+#[tokio::test]
 async fn what_somebody_types_survives_an_update() {
     let sidecar = Sidecar::start().await;
     let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };

@@ -106,6 +106,8 @@ impl Browser {
         self.goto("/login").await;
         self.fill("#secret", secret).await;
         self.press("Sign in").await;
+        // Leaving before the answer is there would be leaving without the session.
+        self.find("header.top").await;
     }
 
     pub async fn find(&self, css: &str) -> Element {
