@@ -5,9 +5,11 @@
 //! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it. [`replay`] stands
 //! alone: the detector on recorded runs, without any of these.
 
+pub mod alerts;
 pub mod api;
 pub mod cli;
 pub mod clock;
+pub mod dashboard;
 pub mod model;
 pub mod replay;
 pub mod serve;

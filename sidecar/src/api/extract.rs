@@ -29,6 +29,17 @@ impl<S: Send + Sync> FromRequestParts<S> for TokenId {
     }
 }
 
+/// The alert rule in the path.
+pub(super) struct RuleId(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for RuleId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        segment(parts, state, "rule_id").await.map(Self)
+    }
+}
+
 async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String> {
     match Path::<String>::from_request_parts(parts, state).await {
         Ok(Path(segment)) => Ok(segment),

@@ -18,11 +18,11 @@ const MAX_ADDRESSES: usize = 10_000;
 
 /// Who failed how often.
 #[derive(Default)]
-pub(super) struct Failures(Mutex<HashMap<IpAddr, (Instant, u32)>>);
+pub(crate) struct Failures(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 
 impl Failures {
     /// Notes a failure; after too many, how many seconds are left until the next is looked at.
-    pub(super) fn note(&self, from: IpAddr, now: Instant) -> Option<u64> {
+    pub(crate) fn note(&self, from: IpAddr, now: Instant) -> Option<u64> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= MAX_ADDRESSES {
             counts.clear();
@@ -34,6 +34,16 @@ impl Failures {
         }
         *count = count.saturating_add(1);
         (*count > ALLOWED).then(|| PERIOD.saturating_sub(elapsed).as_secs().max(1))
+    }
+}
+
+impl Failures {
+    /// Whether an address has failed too often, and for how many seconds that holds; nothing is counted.
+    pub(crate) fn held_up(&self, from: IpAddr, now: Instant) -> Option<u64> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = counts.get(&from)?;
+        let left = PERIOD.saturating_sub(now.saturating_duration_since(*since));
+        (*count >= ALLOWED && !left.is_zero()).then(|| left.as_secs().max(1))
     }
 }
 

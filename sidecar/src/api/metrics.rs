@@ -34,6 +34,7 @@ fn describe() {
     metrics::describe_counter!("kill_switch_requests_refused_total", "Agents' requests that filters refused");
     metrics::describe_counter!("kill_switch_agents_over_limit_total", "Unknown agents left out");
     metrics::describe_counter!("kill_switch_auth_failures_total", "Requests without a valid token");
+    metrics::describe_counter!("kill_switch_alert_attempts_total", "Tries to deliver an alert, by channel and outcome");
     metrics::describe_histogram!("kill_switch_api_request_seconds", "Time to answer, by route");
 }
 

@@ -15,17 +15,19 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
+use crate::alerts::Alerts;
 use crate::model::Scope;
 use crate::service::Service;
 
 mod agents;
+mod alerts;
 mod auth;
 mod body;
 mod enforcer;
 mod envoys;
 mod events;
 mod extract;
-mod failures;
+pub(crate) mod failures;
 mod health;
 mod kill_switch;
 mod metrics;
@@ -43,13 +45,14 @@ pub const MARKER: HeaderName = HeaderName::from_static("x-kill-switch");
 #[derive(Clone)]
 pub struct App {
     service: Arc<Service>,
+    alerts: Arc<Alerts>,
     failures: Arc<failures::Failures>,
 }
 
 impl App {
-    /// The interface of a service.
-    pub fn new(service: Arc<Service>) -> Self {
-        Self { service, failures: Arc::default() }
+    /// The interface of a service and its alerts.
+    pub fn new(service: Arc<Service>, alerts: Arc<Alerts>) -> Self {
+        Self { service, alerts, failures: Arc::default() }
     }
 }
 
@@ -99,6 +102,13 @@ pub fn routes() -> Vec<Route> {
         route(Method::POST, "/v1/agents/{agent_id}/deactivate", OPERATOR, agents::deactivate),
         route(Method::GET, "/v1/agents/{agent_id}/scores", VIEWER, agents::scores),
         route(Method::GET, "/v1/events", VIEWER, events::list),
+        route(Method::GET, "/v1/alerts", VIEWER, alerts::list),
+        route(Method::POST, "/v1/alerts", OPERATOR, alerts::create),
+        route(Method::GET, "/v1/alerts/history", VIEWER, alerts::history),
+        route(Method::GET, "/v1/alerts/{rule_id}", VIEWER, alerts::get),
+        route(Method::PATCH, "/v1/alerts/{rule_id}", OPERATOR, alerts::patch),
+        route(Method::DELETE, "/v1/alerts/{rule_id}", OPERATOR, alerts::delete),
+        route(Method::POST, "/v1/alerts/{rule_id}/test", OPERATOR, alerts::test),
         route(Method::GET, "/v1/envoys", VIEWER, envoys::list),
         route(Method::GET, "/v1/tokens", OPERATOR, tokens::list),
         route(Method::POST, "/v1/tokens", OPERATOR, tokens::create),

@@ -151,6 +151,11 @@ pub(super) fn token_path(token_id: &str) -> String {
     format!("/v1/tokens/{}", utf8_percent_encode(token_id, SEGMENT))
 }
 
+/// The path of an alert rule.
+pub(super) fn rule_path(rule_id: &str) -> String {
+    format!("/v1/alerts/{}", utf8_percent_encode(rule_id, SEGMENT))
+}
+
 /// A query string of what is given.
 pub(super) fn query(params: &[(&str, Option<String>)]) -> String {
     let given = params.iter().filter_map(|(name, value)| {

@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::serve::{ServeOptions, serve};
 
 mod agents;
+mod alerts;
 mod client;
 mod compare;
 mod doctor;
@@ -40,6 +41,9 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
+    /// List alert rules, try one out, and see what was sent
+    #[command(subcommand)]
+    Alerts(alerts::AlertsCommand),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
@@ -65,6 +69,7 @@ impl Cli {
             Command::Serve(options) => Ok(serve(*options).await?),
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
+            Command::Alerts(command) => command.run().await,
             Command::Tokens(command) => command.run().await,
             Command::Replay(options) => options.run(),
             Command::Fingerprint(options) => options.run(),

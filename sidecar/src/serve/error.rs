@@ -34,6 +34,9 @@ pub enum ServeError {
         /// What was given.
         given: String,
     },
+    /// Mail cannot be sent as configured.
+    #[error(transparent)]
+    Smtp(#[from] crate::alerts::SmtpError),
     /// The rules refuse something, such as a token that is too short.
     #[error(transparent)]
     Service(#[from] Error),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::serve::{Listener, ListenerExt};
 use clap::Args;
 use tokio::net::TcpListener;
@@ -17,9 +18,12 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
+use crate::dashboard::Dashboard;
 use crate::service::{Limits, Service};
 use crate::store::{SqliteStore, Store};
 
+mod alerts;
+mod dashboard;
 mod error;
 mod lock;
 mod log;
@@ -69,6 +73,8 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     event_retention: Option<Duration>,
+    #[command(flatten)]
+    alerts: alerts::AlertFlags,
     /// How the log is written
     #[arg(long, env = "KILL_SWITCH_LOG_FORMAT", value_enum, default_value_t = log::Format::Text)]
     log_format: log::Format,
@@ -84,6 +90,7 @@ impl ServeOptions {
             scores_per_agent: self.scores_per_agent,
             score_retention: self.score_retention,
             event_retention: self.event_retention,
+            alert_give_up_after: self.alerts.alert_give_up_after,
         }
     }
 }
@@ -101,7 +108,9 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let _lock = lock::hold(&options.db)?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
-    let notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
+    let alerts = options.alerts.alerts(&service)?;
+    let mut notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
+    notices.extend(dashboard::prepare(&service, options.token_dir.as_deref()).await?);
 
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(&options, &format!("{scheme}://{address}"), &notices);
@@ -109,11 +118,17 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         tracing::warn!(%address, "serving plain HTTP beyond loopback: tokens can be read on the way");
     }
     let background = tokio::spawn(look_after(Arc::clone(&service)));
+    let courier = tokio::spawn(Arc::clone(&alerts).run());
+    // A proxy in front may speak TLS for us: browsers then come by HTTPS all the same.
+    let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
+    let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
+    let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
     match tls {
-        None => listen(listener, &service).await,
-        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), &service).await,
+        None => listen(listener, app, &service).await,
+        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
     }
     background.abort();
+    courier.abort();
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -132,7 +147,7 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     tracing::info!(url, database = %options.db.display(), "serving");
 }
 
-async fn listen<L>(listener: L, service: &Arc<Service>)
+async fn listen<L>(listener: L, app: Router, service: &Arc<Service>)
 where
     L: Listener<Addr = SocketAddr>,
     L::Io: tls::Undelayed,
@@ -146,7 +161,7 @@ where
         stopped.send_replace(true);
     };
     let listener = listener.tap_io(tls::Undelayed::undelay);
-    let app = api::router(App::new(Arc::clone(service))).into_make_service_with_connect_info::<SocketAddr>();
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
     let hurried = async {
         let _ = is_stopped.wait_for(|stopped| *stopped).await;

@@ -13,7 +13,11 @@ pub(super) const HELP: &str = "\
 Tokens:
   At first start one token of each scope is made and printed, once. KILL_SWITCH_ENFORCER_TOKEN,
   KILL_SWITCH_VIEWER_TOKEN and KILL_SWITCH_OPERATOR_TOKEN give tokens of at least 20 characters instead, valid while
-  the process runs and never stored; for such a scope none is made.";
+  the process runs and never stored; for such a scope none is made.
+
+Dashboard:
+  A password is made at first start and printed, once, or written to dashboard.password in the token folder.
+  KILL_SWITCH_DASHBOARD_PASSWORD sets one of at least 12 characters instead, now and for later starts.";
 
 fn variable(scope: Scope) -> String {
     format!("KILL_SWITCH_{}_TOKEN", scope.as_str().to_uppercase())
@@ -43,16 +47,23 @@ async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, 
     let path = dir.join(format!("{}.token", scope.as_str()));
     let kept = fs::read_to_string(&path).unwrap_or_default();
     if service.identify(kept.trim()).is_none_or(|who| who.scope != scope) {
-        let cannot = |error: std::io::Error| ServeError::File { path: path.clone(), reason: error.to_string() };
-        fs::create_dir_all(dir).map_err(cannot)?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // The file first: a token that cannot be written must not exist.
-        let mut file = options.open(&path).map_err(cannot)?;
+        write_secret(&path, "")?;
         let made = service.create_token(scope.as_str(), scope).await?;
-        writeln!(file, "{}", made.secret).map_err(cannot)?;
+        write_secret(&path, &made.secret)?;
     }
     Ok(format!("{} token in {}", scope.as_str(), path.display()))
+}
+
+/// Writes a secret where only its owner can read it.
+pub(super) fn write_secret(path: &Path, secret: &str) -> Result<(), ServeError> {
+    let cannot = |error: std::io::Error| ServeError::File { path: path.to_owned(), reason: error.to_string() };
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(cannot)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    writeln!(options.open(path).map_err(cannot)?, "{secret}").map_err(cannot)
 }

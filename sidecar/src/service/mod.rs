@@ -7,18 +7,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::clock::Clock;
 use crate::model::{Event, Millis, NewEvent};
 use crate::store::{EventQuery, Store, StoreError, Tx};
 
+mod access;
 mod agents;
 mod envoys;
 mod error;
 mod kills;
+mod notices;
 mod observations;
+mod preview;
 mod readiness;
+mod rules;
 mod settings;
 mod sync;
 mod tokens;
@@ -27,13 +31,19 @@ pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;
 pub use error::{Error, Result};
 pub use kills::KillReceipt;
+pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
+pub use preview::Preview;
+pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
 pub use sync::{SyncRequest, Synced};
 pub use tokens::{Identity, NewToken};
 
 /// How long an event waits for somebody to be told of it before it is old news.
 const ALERT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+/// How long the history of notices is kept.
+const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is kept, and how much of it.
 #[derive(Clone, Debug)]
@@ -46,6 +56,8 @@ pub struct Limits {
     pub score_retention: Duration,
     /// How long events are kept; for ever unless set.
     pub event_retention: Option<Duration>,
+    /// How long the delivery of an alert is tried.
+    pub alert_give_up_after: Duration,
 }
 
 impl Default for Limits {
@@ -55,6 +67,7 @@ impl Default for Limits {
             scores_per_agent: 1_000,
             score_retention: Duration::from_secs(7 * 24 * 3600),
             event_retention: None,
+            alert_give_up_after: ALERT_LIFETIME,
         }
     }
 }
@@ -67,9 +80,13 @@ pub struct Service {
     epoch: String,
     rev: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
+    /// Beats whenever something that a person may be looking at has changed.
+    pulse: watch::Sender<u64>,
     envoys: envoys::Registry,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
+    /// Passwords are checked two at a time: each takes a processor and 19 MB for a moment.
+    hashing: Semaphore,
 }
 
 impl Service {
@@ -85,15 +102,31 @@ impl Service {
             epoch: meta.epoch,
             rev: watch::Sender::new(meta.rev),
             stopping: watch::Sender::new(false),
+            pulse: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
             keyring,
             readiness: readiness::Probe::default(),
+            hashing: Semaphore::new(2),
         })
     }
 
     /// Ends every waiting poll, now and from now on.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// Whether the sidecar is about to end.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Beats whenever something that a person may be looking at has changed: agents, scores, events, notices.
+    pub fn heartbeat(&self) -> watch::Receiver<u64> {
+        self.pulse.subscribe()
+    }
+
+    fn pulse(&self) {
+        beat(&self.pulse);
     }
 
     /// The revision of the latest change.
@@ -106,9 +139,9 @@ impl Service {
         Ok(self.store.events(query).await?)
     }
 
-    /// How many events wait for somebody to be told of them.
+    /// How many notices wait: events that nobody looked at yet, and deliveries that have not arrived.
     pub async fn alert_outbox_depth(&self) -> Result<usize> {
-        Ok(self.store.pending_alerts().await?.len())
+        Ok(self.store.pending_alerts().await?.len() + self.store.alerts().pending_deliveries().await?)
     }
 
     /// Forgets what the limits say may be forgotten.
@@ -119,6 +152,7 @@ impl Service {
         tx.expire(&crate::store::Expiry {
             now_ms,
             scores_before_ms: before(self.limits.score_retention),
+            deliveries_before_ms: before(DELIVERY_RETENTION),
             events_before_ms: self.limits.event_retention.map(before),
         })
         .await?;
@@ -126,7 +160,7 @@ impl Service {
     }
 
     /// What time it is, by the clock that the service was given.
-    pub(crate) fn now(&self) -> Millis {
+    pub fn now(&self) -> Millis {
         (self.clock)()
     }
 
@@ -143,10 +177,11 @@ impl Service {
     ///
     /// In a task of its own: a caller that goes away in the middle must not leave a change that filters never hear of.
     async fn commit(&self, tx: Box<dyn Tx>, rev: u64) -> Result<()> {
-        let latest = self.rev.clone();
+        let (latest, pulse) = (self.rev.clone(), self.pulse.clone());
         let committed = tokio::spawn(async move {
             tx.commit().await?;
             publish(&latest, rev);
+            beat(&pulse);
             Ok::<_, StoreError>(())
         });
         match committed.await {
@@ -163,6 +198,10 @@ fn publish(latest: &watch::Sender<u64>, rev: u64) {
         *current = rev.max(*current);
         is_news
     });
+}
+
+fn beat(pulse: &watch::Sender<u64>) {
+    pulse.send_modify(|beats| *beats = beats.wrapping_add(1));
 }
 
 fn millis(duration: Duration) -> Millis {

@@ -144,11 +144,11 @@ fn clip(text: &str) -> String {
     }
 }
 
-fn must_be(field: &str, value: &Value, what: &str) -> Error {
+pub(super) fn must_be(field: &str, value: &Value, what: &str) -> Error {
     Error::invalid(field, format!("{field} ({}) must be {what}", clip(&value.to_string())))
 }
 
-fn boolean(field: &str, value: &Value) -> Result<bool> {
+pub(super) fn boolean(field: &str, value: &Value) -> Result<bool> {
     value.as_bool().ok_or_else(|| must_be(field, value, "true or false"))
 }
 
@@ -160,7 +160,7 @@ fn word<T: DeserializeOwned>(field: &str, value: &Value, words: &str) -> Result<
     T::deserialize(value).map_err(|_| must_be(field, value, words))
 }
 
-fn name(field: &str, value: &Value) -> Result<String> {
+pub(super) fn name(field: &str, value: &Value) -> Result<String> {
     let bounds = format!("a text of at most {MAX_NAME} characters without control characters");
     let refused = || must_be(field, value, &bounds);
     let name = value.as_str().ok_or_else(refused)?;

@@ -25,12 +25,37 @@ pub struct Identity {
     pub name: String,
     /// What it may do.
     pub scope: Scope,
+    via: Via,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Via {
+    Token,
+    Password,
 }
 
 impl Identity {
+    /// Whoever knows the dashboard's password.
+    pub(super) fn dashboard() -> Self {
+        Self { name: "dashboard".to_owned(), scope: Scope::Operator, via: Via::Password }
+    }
+
     /// How events name whoever used this credential.
     pub(super) fn actor(&self) -> String {
-        format!("token:{}", self.name)
+        match self.via {
+            Via::Token => format!("token:{}", self.name),
+            Via::Password => self.name.clone(),
+        }
+    }
+
+    /// Whether it may look at agents.
+    pub fn may_see(&self) -> bool {
+        self.scope.grants(Scope::Viewer)
+    }
+
+    /// Whether it may change anything.
+    pub fn may_change(&self) -> bool {
+        self.scope.grants(Scope::Operator)
     }
 }
 
@@ -64,29 +89,38 @@ impl Keyring {
     }
 
     fn identify(&self, secret: &str) -> Option<Identity> {
-        let presented = hash(secret);
+        self.identify_hash(&hash(secret))
+    }
+
+    /// Who has the secret with this hash.
+    pub(super) fn identify_hash(&self, presented: &[u8; 32]) -> Option<Identity> {
         let stored = Arc::clone(&self.stored.read().unwrap_or_else(PoisonError::into_inner));
         let fixed = Arc::clone(&self.fixed.read().unwrap_or_else(PoisonError::into_inner));
         // The whole list is walked and the position chosen without a branch: the time taken tells nothing.
         let mut found = 0_u32;
         for (position, token) in (1..).zip(stored.iter().chain(fixed.iter())) {
-            let is_it: Choice = token.hash.ct_eq(&presented);
+            let is_it: Choice = token.hash.ct_eq(presented);
             found.conditional_assign(&position, is_it);
         }
         let position = usize::try_from(found).ok()?.checked_sub(1)?;
         let token = stored.iter().chain(fixed.iter()).nth(position)?;
-        Some(Identity { name: token.name.clone(), scope: token.scope })
+        Some(Identity { name: token.name.clone(), scope: token.scope, via: Via::Token })
     }
 }
 
-fn hash(secret: &str) -> [u8; 32] {
+pub(super) fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-fn random_hex<const BYTES: usize>() -> Result<String> {
+pub(super) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
     let mut bytes = [0_u8; BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|error| StoreError::Unavailable(format!("no random numbers to be had: {error}")))?;
+    Ok(bytes)
+}
+
+pub(super) fn random_hex<const BYTES: usize>() -> Result<String> {
+    let bytes = random_bytes::<BYTES>()?;
     Ok(bytes.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex

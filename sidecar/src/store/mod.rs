@@ -12,8 +12,12 @@ use async_trait::async_trait;
 
 use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, Token};
 
+mod access;
+mod alerts;
 mod sqlite;
 
+pub use access::{AccessStore, Session};
+pub use alerts::{AlertStore, AlertTx, DeliveryQuery};
 pub use sqlite::SqliteStore;
 
 /// What can go wrong in a store.
@@ -104,6 +108,8 @@ pub struct Expiry {
     pub now_ms: Millis,
     /// Scores before this time.
     pub scores_before_ms: Millis,
+    /// Notices that are done with, decided before this time.
+    pub deliveries_before_ms: Millis,
     /// Events before this time; none unless configured.
     pub events_before_ms: Option<Millis>,
 }
@@ -127,6 +133,10 @@ pub trait Store: Send + Sync + 'static {
     async fn tokens(&self) -> Result<Vec<Token>>;
     /// Which events wait for somebody to be told of them.
     async fn pending_alerts(&self) -> Result<Vec<u64>>;
+    /// Alert rules and deliveries.
+    fn alerts(&self) -> &dyn AlertStore;
+    /// The dashboard's password and sessions.
+    fn access(&self) -> &dyn AccessStore;
     /// Proves that the database can be written, by writing.
     async fn check_writable(&self, now_ms: Millis) -> Result<()>;
     /// Starts a transaction, once every other writer is done.
@@ -150,6 +160,8 @@ pub trait Tx: Send {
     async fn append_event(&mut self, event: &NewEvent) -> Result<u64>;
     /// Notes that somebody may want to be told of an event.
     async fn enqueue_alert(&mut self, event_id: u64, created_ms: Millis, expires_ms: Millis) -> Result<()>;
+    /// Alert rules and deliveries, in this transaction.
+    fn alerts(&mut self) -> &mut dyn AlertTx;
     /// The record of a report by its own id.
     async fn kill(&mut self, kill_id: &str) -> Result<Option<KillRecord>>;
     /// The report that ended a generation of an agent.

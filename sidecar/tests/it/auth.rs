@@ -9,7 +9,7 @@ use crate::support::{Api, ENFORCER, OPERATOR, Sidecar, VIEWER};
 
 /// A path that can be asked for, whatever it is about.
 fn concrete(path: &str) -> String {
-    path.replace("{agent_id}", "a").replace("{token_id}", "none")
+    path.replace("{agent_id}", "a").replace("{token_id}", "none").replace("{rule_id}", "none")
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use agent_kill_switch::wire::ScoreSample;
 use async_trait::async_trait;
 use kill_switch::model::{Agent, Event, KillRecord, Millis, NewEvent, Token};
 use kill_switch::service::Limits;
-use kill_switch::store::{AgentQuery, EventQuery, Expiry, Meta, Result, SqliteStore, Store, Tx};
+use kill_switch::store::{
+    AccessStore, AgentQuery, AlertStore, AlertTx, EventQuery, Expiry, Meta, Result, SqliteStore, Store, Tx,
+};
 use tokio::sync::Semaphore;
 
 use crate::support::{Sidecar, eventually, kill};
@@ -72,6 +74,14 @@ impl Store for Gated {
     async fn pending_alerts(&self) -> Result<Vec<u64>> {
         self.inner.pending_alerts().await
     }
+    fn alerts(&self) -> &dyn AlertStore {
+        self.inner.alerts()
+    }
+
+    fn access(&self) -> &dyn AccessStore {
+        self.inner.access()
+    }
+
     async fn check_writable(&self, now_ms: Millis) -> Result<()> {
         self.inner.check_writable(now_ms).await
     }
@@ -82,6 +92,10 @@ impl Store for Gated {
 
 #[async_trait]
 impl Tx for GatedTx {
+    fn alerts(&mut self) -> &mut dyn AlertTx {
+        self.inner.alerts()
+    }
+
     async fn commit(self: Box<Self>) -> Result<()> {
         self.arrived.add_permits(1);
         self.gate.acquire().await.unwrap().forget();

@@ -3,12 +3,16 @@
 // Clippy knows tests by their attribute; the helpers between them are tests all the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod alert_delivery;
+mod alert_rules;
 mod auth;
 mod bad_input;
+mod browser;
 mod cancelled;
 mod cli;
 mod configuration;
 mod crash;
+mod dashboard;
 mod deactivation;
 mod events;
 mod kills;
@@ -18,6 +22,7 @@ mod observations;
 mod openapi;
 mod scale;
 mod serving;
+mod ssrf;
 mod store;
 mod support;
 mod sync;

@@ -59,7 +59,8 @@ fn collect(value: &Value, references: &mut Vec<String>) {
 async fn every_answer_is_what_it_says() {
     let sidecar = Sidecar::start().await;
     let document = document(&sidecar).await;
-    let agent = "/v1/agents/{agent_id}";
+    let (agent, rule) = ("/v1/agents/{agent_id}", "/v1/alerts/{rule_id}");
+    let mut rule_id = String::new();
     let calls = [
         (Method::PUT, agent, "", json!({"kill_switch_enabled": true, "name": "A"}), 201),
         (Method::PUT, agent, "", json!({"kill_switch_enabled": true}), 200),
@@ -88,6 +89,21 @@ async fn every_answer_is_what_it_says() {
         (Method::GET, "/v1/envoys", "", Value::Null, 200),
         (Method::POST, "/v1/tokens", "", json!({"name": "ci", "scope": "viewer"}), 201),
         (Method::GET, "/v1/tokens", "", Value::Null, 200),
+        (
+            Method::POST,
+            "/v1/alerts",
+            "",
+            json!({"channel": "webhook", "target": "http://127.0.0.1:9/", "name": "x"}),
+            201,
+        ),
+        (Method::POST, "/v1/alerts", "", json!({"channel": "webhook", "target": "ftp://127.0.0.1:9/"}), 422),
+        (Method::GET, "/v1/alerts", "", Value::Null, 200),
+        (Method::GET, rule, "", Value::Null, 200),
+        (Method::PATCH, rule, "", json!({"agent_id": "a", "cooldown_seconds": 5}), 200),
+        (Method::POST, "/v1/alerts/{rule_id}/test", "", Value::Null, 200),
+        (Method::GET, "/v1/alerts/history", "?status=given_up", Value::Null, 200),
+        (Method::DELETE, rule, "", Value::Null, 204),
+        (Method::GET, rule, "", Value::Null, 404),
         (Method::DELETE, agent, "", Value::Null, 204),
         (Method::GET, "/v1/events", "", Value::Null, 200),
         (Method::GET, agent, "", Value::Null, 404),
@@ -99,7 +115,7 @@ async fn every_answer_is_what_it_says() {
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
         let is_filters = operation["x-scope"] == "enforcer";
         let token = if is_filters { &sidecar.api.enforcer } else { &sidecar.api.operator };
-        let url = format!("{}{query}", path.replace("{agent_id}", "a"));
+        let url = format!("{}{query}", path.replace("{agent_id}", "a").replace("{rule_id}", &rule_id));
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
             check(&document, &operation["requestBody"]["content"]["application/json"]["schema"], &body, &case, false);
@@ -107,6 +123,9 @@ async fn every_answer_is_what_it_says() {
         }
         let answer = crate::support::Api::take(request).await;
         assert_eq!(answer.status.as_u16(), status, "{case}: {}", answer.text);
+        if answer.status == 201 && path == "/v1/alerts" {
+            rule_id = answer.json()["rule_id"].as_str().unwrap().to_owned();
+        }
         let responses = &operation["responses"];
         let described = responses.get(status.to_string()).unwrap_or(&responses["default"]);
         let described = resolve(&document, described);

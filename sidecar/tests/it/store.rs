@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample, Signals};
-use kill_switch::model::{Agent, EventType, KillOutcome, KillRecord, NewEvent, Scope, Token};
-use kill_switch::store::{AgentQuery, EventQuery, EventRange, Expiry, SqliteStore, Store, Tx};
+use kill_switch::model::{
+    Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
+    Scope, Token,
+};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, SqliteStore, Store, Tx};
 use serde_json::json;
 
 /// Runs each behaviour against a fresh database of each kind.
@@ -35,6 +38,8 @@ every_store![
     a_generation_ends_once,
     scores_keep_the_latest,
     tokens_come_back_and_are_revoked_once,
+    alert_rules_are_written_whole_and_deleted_with_their_work,
+    a_notice_is_told_once_under_each_rule_and_read_back_by_status,
     what_expires_is_gone_and_the_rest_is_not,
     the_database_says_that_it_can_be_written,
 ];
@@ -287,7 +292,7 @@ async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<dyn Store>) {
         tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
         append(tx.as_mut(), "a", &samples(0..1, at_ms)).await;
     }
-    let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, events_before_ms: None };
+    let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, deliveries_before_ms: 0, events_before_ms: None };
     tx.expire(&keep_events).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(store.events(&events(EventRange::After(0))).await.unwrap().len(), 2);
@@ -304,4 +309,101 @@ async fn the_database_says_that_it_can_be_written(store: Arc<dyn Store>) {
     store.check_writable(5).await.unwrap();
     store.close().await;
     assert!(store.check_writable(6).await.is_err());
+}
+
+fn rule(rule_id: &str) -> AlertRule {
+    AlertRule {
+        rule_id: rule_id.to_owned(),
+        name: "on call".to_owned(),
+        agent_id: Some("a".to_owned()),
+        channel: Channel::Webhook,
+        target: "https://a.example/".to_owned(),
+        secret: Some(vec![7; 32]),
+        cooldown_seconds: 5,
+        recovery: true,
+        enabled: true,
+        disabled_reason: String::new(),
+        created_ms: 3,
+    }
+}
+
+fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
+    Delivery {
+        seq: 0,
+        delivery_id: delivery_id.to_owned(),
+        rule_id: rule_id.to_owned(),
+        channel: Channel::Webhook,
+        kind: NoticeKind::KillSwitch,
+        agent_id: "a".to_owned(),
+        event_id: Some(event_id),
+        payload: "{}".to_owned(),
+        status,
+        attempts: 0,
+        created_ms: 10 * event_id,
+        next_attempt_ms: 10 * event_id,
+        give_up_ms: 100,
+        last_attempt_ms: None,
+        last_code: None,
+        last_latency_ms: None,
+        last_error: String::new(),
+    }
+}
+
+async fn alert_rules_are_written_whole_and_deleted_with_their_work(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    tx.alerts().save_alert_rule(&rule("r1")).await.unwrap();
+    let changed = AlertRule { agent_id: None, enabled: false, disabled_reason: "gone".to_owned(), ..rule("r1") };
+    tx.alerts().save_alert_rule(&changed).await.unwrap();
+    tx.alerts().save_alert_rule(&rule("r2")).await.unwrap();
+    tx.alerts().add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    assert_eq!(tx.alerts().alert_rules().await.unwrap(), [changed.clone(), rule("r2")]);
+    tx.commit().await.unwrap();
+    assert_eq!(store.alerts().alert_rule("r1").await.unwrap(), Some(changed));
+    let mut tx = store.begin().await.unwrap();
+    assert!(tx.alerts().delete_alert_rule("r1").await.unwrap());
+    assert!(!tx.alerts().delete_alert_rule("r1").await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(store.alerts().alert_rules().await.unwrap(), [rule("r2")]);
+    let history = store.alerts().deliveries(&DeliveryQuery { limit: 5, ..DeliveryQuery::default() }).await.unwrap();
+    assert_eq!(history[0].status, DeliveryStatus::GivenUp, "the history stays");
+}
+
+async fn a_notice_is_told_once_under_each_rule_and_read_back_by_status(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    tx.alerts().add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.alerts().add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.alerts().add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.alerts().add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
+    assert_eq!(
+        tx.alerts().last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap(),
+        Some(10),
+        "not the one held back"
+    );
+    assert_eq!(tx.alerts().last_sent("r1", "a", NoticeKind::WouldKill).await.unwrap(), None);
+    let last =
+        tx.alerts().last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
+    assert_eq!(last.delivery_id, "d3");
+    let done = Delivery {
+        status: DeliveryStatus::Delivered,
+        attempts: 2,
+        last_attempt_ms: Some(20),
+        last_code: Some(204),
+        last_latency_ms: Some(7),
+        ..delivery("d2", "r2", 1, DeliveryStatus::Pending)
+    };
+    tx.alerts().save_delivery(&done).await.unwrap();
+    tx.commit().await.unwrap();
+    let ids = async |query: DeliveryQuery| {
+        let found = store.alerts().deliveries(&DeliveryQuery { limit: 9, ..query }).await.unwrap();
+        found.into_iter().map(|delivery| delivery.delivery_id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(DeliveryQuery::default()).await, ["d3", "d2", "d1"]);
+    assert_eq!(ids(DeliveryQuery { rule_id: Some("r1".to_owned()), ..Default::default() }).await, ["d3", "d1"]);
+    let delivered = DeliveryQuery { status: Some(DeliveryStatus::Delivered), ..Default::default() };
+    assert_eq!(ids(delivered.clone()).await, ["d2"]);
+    let kept = store.alerts().deliveries(&DeliveryQuery { limit: 1, ..delivered }).await.unwrap().remove(0);
+    assert_eq!(kept, Delivery { seq: kept.seq, ..done });
+    assert_eq!(store.alerts().pending_deliveries().await.unwrap(), 1);
+    assert!(store.alerts().due_deliveries(9, 9).await.unwrap().is_empty());
+    assert_eq!(store.alerts().due_deliveries(10, 9).await.unwrap()[0].delivery_id, "d1");
 }

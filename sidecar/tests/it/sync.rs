@@ -8,7 +8,7 @@ use agent_kill_switch::wire::{ScoreSample, SyncAnswer};
 use async_trait::async_trait;
 use kill_switch::model::{Agent, Event, Millis, Token};
 use kill_switch::service::{Limits, SyncRequest, Synced};
-use kill_switch::store::{AgentQuery, EventQuery, Meta, Result, SqliteStore, Store, Tx};
+use kill_switch::store::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, SqliteStore, Store, Tx};
 use serde_json::json;
 
 use crate::support::{Answer, Sidecar, eventually, kill};
@@ -241,6 +241,14 @@ impl Store for Counted {
     async fn pending_alerts(&self) -> Result<Vec<u64>> {
         self.counted().pending_alerts().await
     }
+    fn alerts(&self) -> &dyn AlertStore {
+        self.counted().alerts()
+    }
+
+    fn access(&self) -> &dyn AccessStore {
+        self.counted().access()
+    }
+
     async fn check_writable(&self, now_ms: Millis) -> Result<()> {
         self.counted().check_writable(now_ms).await
     }

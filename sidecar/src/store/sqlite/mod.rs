@@ -15,9 +15,11 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Error as SqlxError, SqlSafeStr};
 
-use super::{AgentQuery, EventQuery, Meta, Result, Store, StoreError, Tx};
+use super::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, Store, StoreError, Tx};
 use crate::model::{Agent, Event, Millis, Token};
 
+mod access;
+mod alerts;
 mod read;
 mod row;
 mod write;
@@ -58,14 +60,15 @@ impl SqliteStore {
 }
 
 fn migrator() -> Migrator {
-    let initial = include_str!("../../../migrations/sqlite/0001_initial.sql");
-    Migrator::with_migrations(vec![Migration::new(
-        1,
-        "initial".into(),
-        MigrationType::Simple,
-        initial.into_sql_str(),
-        false,
-    )])
+    let steps = [
+        ("initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
+        ("alerts", include_str!("../../../migrations/sqlite/0002_alerts.sql")),
+        ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
+    ];
+    let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations((1..).zip(steps).map(migration).collect())
 }
 
 #[async_trait]
@@ -100,6 +103,14 @@ impl Store for SqliteStore {
 
     async fn pending_alerts(&self) -> Result<Vec<u64>> {
         read::pending_alerts(&self.reader).await
+    }
+
+    fn alerts(&self) -> &dyn AlertStore {
+        self
+    }
+
+    fn access(&self) -> &dyn AccessStore {
+        self
     }
 
     async fn check_writable(&self, now_ms: Millis) -> Result<()> {

@@ -7,7 +7,10 @@ use agent_kill_switch::wire::{Action, AgentPolicy, Counting, DeactivatedBy, Scor
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use crate::model::{Agent, Event, EventType, KillOutcome, KillRecord, NewEvent, Scope, Token};
+use crate::model::{
+    Agent, AlertRule, Channel, Delivery, DeliveryStatus, Event, EventType, KillOutcome, KillRecord, NewEvent,
+    NoticeKind, Scope, Token,
+};
 use crate::store::{Result, StoreError};
 
 pub(super) fn to_i64(number: u64) -> i64 {
@@ -155,5 +158,44 @@ pub(super) fn token(row: &SqliteRow) -> Result<Token> {
         hash,
         created_ms: unsigned(row, "created_ms")?,
         revoked_ms: optional(row, "revoked_ms")?,
+    })
+}
+
+pub(super) fn alert_rule(row: &SqliteRow) -> Result<AlertRule> {
+    Ok(AlertRule {
+        rule_id: row.try_get("rule_id")?,
+        name: row.try_get("name")?,
+        agent_id: row.try_get("agent_id")?,
+        channel: word(row, "channel", Channel::parse)?,
+        target: row.try_get("target")?,
+        secret: row.try_get("secret")?,
+        cooldown_seconds: unsigned_32(row, "cooldown_seconds")?,
+        recovery: row.try_get("recovery")?,
+        enabled: row.try_get("enabled")?,
+        disabled_reason: row.try_get("disabled_reason")?,
+        created_ms: unsigned(row, "created_ms")?,
+    })
+}
+
+pub(super) fn delivery(row: &SqliteRow) -> Result<Delivery> {
+    let last_code = optional(row, "last_code")?;
+    Ok(Delivery {
+        seq: unsigned(row, "seq")?,
+        delivery_id: row.try_get("delivery_id")?,
+        rule_id: row.try_get("rule_id")?,
+        channel: word(row, "channel", Channel::parse)?,
+        kind: word(row, "kind", NoticeKind::parse)?,
+        agent_id: row.try_get("agent_id")?,
+        event_id: optional(row, "event_id")?,
+        payload: row.try_get("payload")?,
+        status: word(row, "status", DeliveryStatus::parse)?,
+        attempts: unsigned_32(row, "attempts")?,
+        created_ms: unsigned(row, "created_ms")?,
+        next_attempt_ms: unsigned(row, "next_attempt_ms")?,
+        give_up_ms: unsigned(row, "give_up_ms")?,
+        last_attempt_ms: optional(row, "last_attempt_ms")?,
+        last_code: last_code.and_then(|code| u32::try_from(code).ok()),
+        last_latency_ms: optional(row, "last_latency_ms")?,
+        last_error: row.try_get("last_error")?,
     })
 }

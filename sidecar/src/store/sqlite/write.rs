@@ -6,10 +6,10 @@ use sqlx::{Sqlite, Transaction};
 
 use super::row;
 use crate::model::{Agent, KillRecord, Millis, NewEvent, Token};
-use crate::store::{Expiry, Result, Tx};
+use crate::store::{AlertTx, Expiry, Result, Tx};
 
 /// A transaction that holds the write lock from its start.
-pub(super) struct SqliteTx(Transaction<'static, Sqlite>);
+pub(super) struct SqliteTx(pub(super) Transaction<'static, Sqlite>);
 
 impl SqliteTx {
     pub(super) fn new(tx: Transaction<'static, Sqlite>) -> Self {
@@ -116,6 +116,10 @@ impl Tx for SqliteTx {
         Ok(())
     }
 
+    fn alerts(&mut self) -> &mut dyn AlertTx {
+        self
+    }
+
     async fn kill(&mut self, kill_id: &str) -> Result<Option<KillRecord>> {
         let found =
             sqlx::query("SELECT * FROM kills WHERE kill_id = ?").bind(kill_id).fetch_optional(&mut *self.0).await?;
@@ -204,6 +208,10 @@ impl Tx for SqliteTx {
             .await?;
         sqlx::query("DELETE FROM alert_outbox WHERE expires_ms <= ?")
             .bind(row::to_i64(expiry.now_ms))
+            .execute(&mut *self.0)
+            .await?;
+        sqlx::query("DELETE FROM alert_deliveries WHERE created_ms < ? AND status <> 'pending'")
+            .bind(row::to_i64(expiry.deliveries_before_ms))
             .execute(&mut *self.0)
             .await?;
         let Some(before) = expiry.events_before_ms.map(row::to_i64) else { return Ok(()) };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kill_switch::alerts::{AlertOptions, Alerts, Guard, SystemLookup};
 use kill_switch::api::{self, App};
+use kill_switch::dashboard::{self, Dashboard};
 use kill_switch::model::Scope;
 use kill_switch::service::{Limits, Service};
 use kill_switch::store::{SqliteStore, Store};
@@ -15,6 +17,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub mod process;
+pub mod receiver;
+pub mod smtp;
 
 pub const ENFORCER: &str = "enforcer-secret-of-the-tests";
 pub const VIEWER: &str = "viewer-secret-of-the-tests";
@@ -27,6 +31,7 @@ pub const START_MS: u64 = 1_705_314_600_000;
 pub struct Sidecar {
     pub api: Api,
     pub service: Arc<Service>,
+    pub alerts: Arc<Alerts>,
     pub store: Arc<dyn Store>,
     pub clock: Arc<AtomicU64>,
     pub dir: TempDir,
@@ -44,6 +49,25 @@ impl Sidecar {
     }
 
     pub async fn over(store: Arc<dyn Store>, limits: Limits, dir: TempDir) -> Self {
+        // The receivers of these tests are on loopback.
+        Self::alerting(store, limits, dir, (Guard::anywhere(Arc::new(SystemLookup)), AlertOptions::default())).await
+    }
+
+    /// With alerts of one's own choice.
+    pub async fn with_alerts(guard: Guard, options: AlertOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&dir.path().join("test.db")).await.unwrap());
+        Self::alerting(store, Limits::default(), dir, (guard, options)).await
+    }
+
+    /// Another sidecar over the same database.
+    pub async fn over_same(other: &Self, guard: Guard) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::clone(&other.store);
+        Self::alerting(store, Limits::default(), dir, (guard, AlertOptions::default())).await
+    }
+
+    async fn alerting(store: Arc<dyn Store>, limits: Limits, dir: TempDir, alerts: (Guard, AlertOptions)) -> Self {
         api::install_recorder();
         let clock = Arc::new(AtomicU64::new(START_MS));
         let time = Arc::clone(&clock);
@@ -52,11 +76,26 @@ impl Sidecar {
         for (scope, secret) in [(Scope::Enforcer, ENFORCER), (Scope::Viewer, VIEWER), (Scope::Operator, OPERATOR)] {
             service.fix_token(scope.as_str(), scope, secret).unwrap();
         }
+        let alerts = Arc::new(Alerts::new(Arc::clone(&service), alerts.0, alerts.1).unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
-        let app = api::router(App::new(Arc::clone(&service))).into_make_service_with_connect_info::<SocketAddr>();
+        let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), false);
+        let app = api::router(App::new(Arc::clone(&service), Arc::clone(&alerts))).merge(dashboard::router(pages));
+        let app = app.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { api, service, store, clock, dir }
+        Self { api, service, alerts, store, clock, dir }
+    }
+}
+
+impl Sidecar {
+    /// Lets time pass.
+    pub fn pass(&self, seconds: u64) {
+        self.clock.fetch_add(seconds * 1_000, Ordering::SeqCst);
+    }
+
+    /// Empties the outbox and tries what is due; how many tries that were.
+    pub async fn deliver(&self) -> usize {
+        self.alerts.deliver_due().await.unwrap()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sidecar's words: agents, events, kills, tokens.
+//! The sidecar's words: agents, events, kills, tokens, alerts.
 //!
 //! Plain data, no axum, no sqlx. Policy is the filter's own [`AgentPolicy`], so that what is stored and what is synced
 //! cannot drift apart. Times are milliseconds since 1970, UTC.
@@ -7,6 +7,10 @@ use agent_kill_switch::policy::{DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_THRESHOLD, 
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+mod alert;
+
+pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 
 /// Milliseconds since 1970.
 pub type Millis = u64;

@@ -1,0 +1,89 @@
+// Live updates and small comforts. Every page works without this file.
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const live = $("live"), text = $("live-text"), lost = $("lost"), announce = $("announce");
+
+  const show = (state, words, alarm) => {
+    live.dataset.state = state;
+    text.textContent = words;
+    lost.hidden = !alarm;
+    if (alarm && lost.textContent !== alarm) lost.textContent = alarm;
+  };
+
+  // Somebody who types or has opened something is not disturbed.
+  const isBusy = (region) => {
+    const at = document.activeElement;
+    return region.contains(at) && at.matches("input:not([type=checkbox]), select, textarea");
+  };
+
+  const swap = (fresh) => {
+    const badge = document.querySelector("#state [data-badge]")?.textContent;
+    for (const region of document.querySelectorAll("[data-live]")) {
+      const next = fresh.getElementById(region.id);
+      if (!next || isBusy(region) || next.innerHTML === region.innerHTML) continue;
+      const ticked = new Set([...region.querySelectorAll("input:checked")].map((box) => box.value));
+      const typed = [...region.querySelectorAll("input[type=text]")].map((field) => [field.id, field.value]);
+      const focus = region.contains(document.activeElement) ? document.activeElement.id : "";
+      region.replaceChildren(...next.childNodes);
+      for (const box of region.querySelectorAll("input[type=checkbox]")) box.checked = ticked.has(box.value) && !box.disabled;
+      for (const [id, value] of typed) if (id && value && $(id)) $(id).value = value;
+      if (focus) $(focus)?.focus();
+    }
+    const now = document.querySelector("#state [data-badge]")?.textContent;
+    if (badge !== now && now) announce.textContent = `State: ${now}`;
+  };
+
+  let isLooking = false, again = false;
+  const look = async () => {
+    if (isLooking) { again = true; return; }
+    isLooking = true;
+    try {
+      // The answer to a form is not at an address that can be asked again.
+      const here = document.querySelector("[data-page]")?.dataset.page ?? location.href;
+      const answer = await fetch(here, { headers: { accept: "text/html" } });
+      if (answer.ok && !answer.redirected) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    } catch { /* the stream says that the connection is lost */ }
+    isLooking = false;
+    if (again) { again = false; look(); }
+  };
+
+  // Browsers allow six connections to a host: a page that nobody looks at gives its own up.
+  let source;
+  const listen = () => {
+    source = new EventSource("/live");
+    source.addEventListener("hello", () => { show("on", "Live", ""); look(); });
+    source.addEventListener("change", look);
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) show("lost", "Signed out", "You are signed out. Reload the page to sign in again.");
+      else show("lost", "Disconnected", "Disconnected: what you see may be out of date. Reconnecting…");
+    };
+  };
+  document.addEventListener("visibilitychange", () => {
+    source.close();
+    if (!document.hidden) listen();
+  });
+  listen();
+
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-all]")) return;
+    for (const box of event.target.form.querySelectorAll("input[name=agent_id]:not(:disabled)")) box.checked = event.target.checked;
+  });
+
+  // What settings would have done, while they are typed.
+  const form = document.querySelector("form[data-preview]");
+  let timer;
+  form?.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      try {
+        const answer = await fetch(form.dataset.preview, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const refused = fresh.querySelector("#kill-switch .notice.bad");
+        $("preview").replaceChildren(...(refused ? [refused] : fresh.getElementById("preview")?.childNodes ?? []));
+        const highest = fresh.getElementById("threshold_hint");
+        if (highest) $("threshold_hint").replaceChildren(...highest.childNodes);
+      } catch { /* shown when it is saved */ }
+    }, 300);
+  });
+})();

@@ -1,0 +1,163 @@
+//! `/v1/alerts`: who is told of loops, trying it out, and what was sent. A webhook's secret is shown once.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use super::App;
+use super::body::Object;
+use super::extract::RuleId;
+use super::params::Params;
+use super::problem::Result;
+use crate::alerts::masked;
+use crate::clock::rfc3339;
+use crate::model::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+use crate::service::RuleChange;
+use crate::store::DeliveryQuery;
+
+/// A rule as the API shows it: without its secret, and without what a target hides.
+#[derive(Serialize)]
+pub(super) struct RuleView {
+    rule_id: String,
+    r#type: &'static str,
+    name: String,
+    agent_id: Option<String>,
+    channel: Channel,
+    target: String,
+    cooldown_seconds: u32,
+    recovery: bool,
+    enabled: bool,
+    disabled_reason: String,
+    created: String,
+}
+
+impl From<AlertRule> for RuleView {
+    fn from(rule: AlertRule) -> Self {
+        Self {
+            target: masked(rule.channel, &rule.target),
+            rule_id: rule.rule_id,
+            r#type: "kill_switch",
+            name: rule.name,
+            agent_id: rule.agent_id,
+            channel: rule.channel,
+            cooldown_seconds: rule.cooldown_seconds,
+            recovery: rule.recovery,
+            enabled: rule.enabled,
+            disabled_reason: rule.disabled_reason,
+            created: rfc3339(rule.created_ms),
+        }
+    }
+}
+
+/// Every rule.
+#[derive(Serialize)]
+pub(super) struct Rules {
+    rules: Vec<RuleView>,
+}
+
+pub(super) async fn list(State(app): State<App>) -> Result<Json<Rules>> {
+    let rules = app.service.alert_rules().await?;
+    Ok(Json(Rules { rules: rules.into_iter().map(RuleView::from).collect() }))
+}
+
+pub(super) async fn get(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<Json<RuleView>> {
+    Ok(Json(app.service.alert_rule(&rule_id).await?.into()))
+}
+
+/// A rule and what its receiver verifies signatures with.
+#[derive(Serialize)]
+pub(super) struct Created {
+    #[serde(flatten)]
+    rule: RuleView,
+    /// Never to be seen again. Null where nothing is signed.
+    secret: Option<String>,
+}
+
+pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Result<(StatusCode, Json<Created>)> {
+    let made = app.alerts.create_rule(RuleChange::parse(&body)?).await?;
+    Ok((StatusCode::CREATED, Json(Created { rule: made.rule.into(), secret: made.secret })))
+}
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    RuleId(rule_id): RuleId,
+    Object(body): Object,
+) -> Result<Json<RuleView>> {
+    Ok(Json(app.alerts.change_rule(&rule_id, RuleChange::parse(&body)?).await?.into()))
+}
+
+pub(super) async fn delete(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<StatusCode> {
+    app.service.delete_alert_rule(&rule_id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn test(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<Json<DeliveryView>> {
+    Ok(Json(app.alerts.test(&rule_id).await?.into()))
+}
+
+/// A delivery as the API shows it.
+#[derive(Serialize)]
+pub(super) struct DeliveryView {
+    delivery_id: String,
+    rule_id: String,
+    channel: Channel,
+    kind: NoticeKind,
+    agent_id: String,
+    event_id: Option<u64>,
+    status: DeliveryStatus,
+    attempts: u32,
+    created: String,
+    last_attempt: Option<String>,
+    next_attempt: Option<String>,
+    last_code: Option<u32>,
+    last_latency_ms: Option<u64>,
+    last_error: String,
+}
+
+impl From<Delivery> for DeliveryView {
+    fn from(delivery: Delivery) -> Self {
+        let is_pending = delivery.status == DeliveryStatus::Pending;
+        Self {
+            delivery_id: delivery.delivery_id,
+            rule_id: delivery.rule_id,
+            channel: delivery.channel,
+            kind: delivery.kind,
+            agent_id: delivery.agent_id,
+            event_id: delivery.event_id,
+            status: delivery.status,
+            attempts: delivery.attempts,
+            created: rfc3339(delivery.created_ms),
+            last_attempt: delivery.last_attempt_ms.map(rfc3339),
+            next_attempt: is_pending.then(|| rfc3339(delivery.next_attempt_ms)),
+            last_code: delivery.last_code,
+            last_latency_ms: delivery.last_latency_ms,
+            last_error: delivery.last_error,
+        }
+    }
+}
+
+/// A page of what was sent.
+#[derive(Serialize)]
+pub(super) struct History {
+    deliveries: Vec<DeliveryView>,
+    next_cursor: Option<String>,
+}
+
+pub(super) async fn history(State(app): State<App>, mut params: Params) -> Result<Json<History>> {
+    let limit = params.limit()?;
+    let words = "pending, delivered, given_up or held_back";
+    let query = DeliveryQuery {
+        before: params.number("cursor")?,
+        rule_id: params.text("rule_id"),
+        agent_id: params.text("agent_id"),
+        status: params.parsed("status", words, DeliveryStatus::parse)?,
+        limit: limit + 1,
+    };
+    params.finish()?;
+    let mut found = app.service.deliveries(&query).await?;
+    let has_more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next_cursor = found.last().filter(|_| has_more).map(|delivery| delivery.seq.to_string());
+    Ok(Json(History { deliveries: found.into_iter().map(DeliveryView::from).collect(), next_cursor }))
+}

@@ -1,0 +1,119 @@
+//! What happened, filtered, and taken along.
+
+use axum::extract::State;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::Dashboard;
+use super::error::Result;
+use super::layout::Page;
+use super::query::{Query, agent_path, query};
+use super::show::{ago, number};
+use super::visitor::Visitor;
+use crate::clock::parse_rfc3339;
+use crate::model::{Event, EventType, Millis};
+use crate::store::{EventQuery, EventRange};
+
+const PAGE: u32 = 100;
+const FILTERS: [&str; 4] = ["agent_id", "event_type", "since", "until"];
+
+/// The events that a query string asks for.
+pub(super) fn wanted(params: &Query, range: EventRange, limit: u32) -> EventQuery {
+    EventQuery {
+        range,
+        agent_id: params.given("agent_id"),
+        event_type: EventType::parse(params.text("event_type")),
+        since_ms: parse_rfc3339(params.text("since")),
+        until_ms: parse_rfc3339(params.text("until")),
+        limit,
+    }
+}
+
+pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Query) -> Result<Markup> {
+    let before = params.text("before").parse().ok();
+    let mut found = dashboard.service.events(&wanted(&params, EventRange::Before(before), PAGE + 1)).await?;
+    let has_more = found.len() > PAGE as usize;
+    found.truncate(PAGE as usize);
+    let next = found.last().filter(|_| has_more).map(|event| event.id.to_string());
+    let filters = FILTERS.map(|name| (name, params.text(name)));
+    let export =
+        |format: &str| format!("/events/export{}", query(&[&[("format", format)], filters.as_slice()].concat()));
+    Ok(Page { title: "Events", here: "/events", visitor: &visitor }.with(html! {
+        h1 { "Events" }
+        form.toolbar method="get" action="/events" {
+            div {
+                label for="agent_id" { "Agent" }
+                input #agent_id type="text" name="agent_id" value=(params.text("agent_id")) placeholder="any";
+            }
+            div { label for="event_type" { "Type" }
+                select #event_type name="event_type" {
+                    option value="" { "any" }
+                    @for one in EventType::ALL.map(EventType::as_str) {
+                        option value=(one) selected[params.text("event_type") == one] { (one) }
+                    }
+                }
+            }
+            div { label for="since" { "From" } input #since type="date" name="since" value=(params.text("since")); }
+            div { label for="until" { "Before" } input #until type="date" name="until" value=(params.text("until")); }
+            button type="submit" { "Filter" }
+            span.export { a href=(export("jsonl")) { "Export JSONL" } " " a href=(export("csv")) { "Export CSV" } }
+        }
+        div #events data-live { (table(&found, dashboard.service.now(), true)) }
+        @if let Some(next) = next {
+            p.pager { a href={ "/events" (query(&[filters.as_slice(), &[("before", &next)]].concat())) } { "Older" } }
+        }
+    }))
+}
+
+/// Events as rows.
+pub(super) fn table(events: &[Event], now_ms: Millis, with_agent: bool) -> Markup {
+    if events.is_empty() {
+        return html! { p.empty.faint { "No events." } };
+    }
+    html! {
+        div.scroll { table.list.events {
+            thead { tr {
+                th scope="col" { "When" } th scope="col" { "What" }
+                @if with_agent { th scope="col" { "Agent" } }
+                th scope="col" { "Who" } th scope="col" { "Why" }
+            } }
+            tbody { @for event in events {
+                tr {
+                    td { (ago(event.body.at_ms, now_ms)) }
+                    td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
+                    @if with_agent {
+                        td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
+                    }
+                    td { bdi { (event.body.actor) } }
+                    td.why { (why(event)) }
+                }
+            } }
+        } }
+    }
+}
+
+fn why(event: &Event) -> Markup {
+    let detail = &event.body.detail;
+    let figure = |member: &str| detail.get(member).and_then(Value::as_f64);
+    let changes = detail.get("changes").and_then(Value::as_object);
+    html! {
+        @if !event.body.reason.is_empty() { bdi { (event.body.reason) } " " }
+        @if let (Some(score), Some(threshold)) = (figure("score"), figure("threshold")) {
+            span.faint { "score " (number(score)) " > " (number(threshold)) }
+        }
+        @for (field, change) in changes.into_iter().flatten() {
+            span.change {
+                (field.trim_start_matches("kill_switch_")) " "
+                bdi { (plain(change.get("from"))) } " → " bdi { (plain(change.get("to"))) }
+            }
+        }
+    }
+}
+
+fn plain(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,48 @@
+//! Live updates: a stream of server-sent events that says when to look again, and nothing else.
+//!
+//! What changed is not said: the page asks for itself and swaps what differs, so that there is one way to render it. At
+//! most two a second, however busy the agents are.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::time::sleep;
+
+use super::Dashboard;
+use super::error::Result;
+use super::visitor::Visitor;
+
+const PAUSE: Duration = Duration::from_millis(500);
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+pub(super) async fn stream(State(dashboard): State<Dashboard>, visitor: Result<Visitor>) -> Response {
+    // A redirect to the sign-in page would look like a stream that ended.
+    let Ok(Visitor { cookie, .. }) = visitor else { return StatusCode::UNAUTHORIZED.into_response() };
+    let service = Arc::clone(&dashboard.service);
+    let state = (service.heartbeat(), service.stopping(), true);
+    let beats = stream::unfold(state, move |(mut heartbeat, mut stopping, is_first)| {
+        let (service, cookie) = (Arc::clone(&service), cookie.clone());
+        async move {
+            if !is_first {
+                tokio::select! {
+                    _ = stopping.wait_for(|stopping| *stopping) => return None,
+                    changed = heartbeat.changed() => changed.ok()?,
+                }
+                sleep(PAUSE).await;
+                // Whoever signed out elsewhere hears no more.
+                service.session(&cookie).await.ok()??;
+            }
+            let name = if is_first { "hello" } else { "change" };
+            let beat = heartbeat.borrow_and_update().to_string();
+            let event = Event::default().event(name).data(beat).retry(Duration::from_secs(1));
+            Some((Ok::<_, Infallible>(event), (heartbeat, stopping, false)))
+        }
+    });
+    Sse::new(beats).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}

@@ -1,0 +1,104 @@
+//! The dashboard: pages made on the server, forms that work without script, live where there is one.
+//!
+//! Calls [`crate::service`] and [`crate::alerts`] like the API does, and holds no rules of its own. Nothing is fetched
+//! from anywhere else, and the content security policy says so: a reason or a name that found its way around the
+//! escaping would still not run.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::alerts::Alerts;
+use crate::api::MARKER;
+use crate::api::failures::Failures;
+use crate::service::Service;
+
+mod agent;
+mod agents;
+mod alerts;
+mod assets;
+mod banner;
+mod envoys;
+mod error;
+mod events;
+mod export;
+mod form;
+mod kill_switch;
+mod layout;
+mod live;
+mod login;
+mod query;
+mod show;
+mod timeline;
+mod visitor;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// What pages share.
+#[derive(Clone)]
+pub struct Dashboard {
+    service: Arc<Service>,
+    alerts: Arc<Alerts>,
+    failures: Arc<Failures>,
+    /// Whether browsers come by HTTPS: cookies are then bound to it.
+    is_https: bool,
+}
+
+impl Dashboard {
+    /// The dashboard of a service.
+    pub fn new(service: Arc<Service>, alerts: Arc<Alerts>, is_https: bool) -> Self {
+        Self { service, alerts, failures: Arc::default(), is_https }
+    }
+}
+
+/// Every page and every form.
+pub fn router(dashboard: Dashboard) -> Router {
+    Router::new()
+        .route("/", get(agents::list))
+        .route("/bulk/deactivate", post(agents::deactivate))
+        .route("/bulk/undo", post(agents::undo))
+        .route("/agents/{agent_id}", get(agent::page))
+        .route("/agents/{agent_id}/kill-switch", post(agent::toggle).get(agent::reloaded))
+        .route("/agents/{agent_id}/settings", post(agent::save).get(agent::reloaded))
+        .route("/agents/{agent_id}/preview", post(agent::preview).get(agent::reloaded))
+        .route("/agents/{agent_id}/activate", post(agent::activate))
+        .route("/agents/{agent_id}/deactivate", post(agent::deactivate))
+        .route("/alerts", get(alerts::page).post(alerts::create))
+        .route("/alerts/{rule_id}/test", post(alerts::test))
+        .route("/alerts/{rule_id}/switch", post(alerts::switch))
+        .route("/alerts/{rule_id}/delete", post(alerts::delete))
+        .route("/events", get(events::page))
+        .route("/events/export", get(export::export))
+        .route("/envoys", get(envoys::page))
+        .route("/live", get(live::stream))
+        .route("/login", get(login::page).post(login::sign_in))
+        .route("/logout", post(login::sign_out))
+        .route("/assets/app.css", get(assets::css))
+        .route("/assets/app.js", get(assets::js))
+        .route("/favicon.ico", get(assets::icon))
+        .layer(from_fn(seal))
+        .with_state(dashboard)
+}
+
+async fn seal(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (MARKER, env!("CARGO_PKG_VERSION")),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

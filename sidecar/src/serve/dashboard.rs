@@ -1,0 +1,24 @@
+//! The dashboard's password: given, written to a file, or made and printed once.
+
+use std::path::Path;
+
+use super::ServeError;
+use super::tokens::write_secret;
+use crate::service::Service;
+
+/// Makes sure that there is a password, and returns what the operator must be told.
+pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Option<String>, ServeError> {
+    const VARIABLE: &str = "KILL_SWITCH_DASHBOARD_PASSWORD";
+    if let Some(password) = std::env::var(VARIABLE).ok().filter(|password| !password.is_empty()) {
+        service.set_password(&password).await?;
+        return Ok(Some(format!("dashboard password from {VARIABLE}")));
+    }
+    if service.has_password().await? {
+        return Ok(None);
+    }
+    let password = service.make_password().await?;
+    let Some(dir) = dir else { return Ok(Some(format!("dashboard password {password} (shown once)"))) };
+    let path = dir.join("dashboard.password");
+    write_secret(&path, &password)?;
+    Ok(Some(format!("dashboard password in {}", path.display())))
+}

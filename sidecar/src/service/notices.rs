@@ -1,0 +1,237 @@
+//! From events to notices: who is told of what, and what became of it.
+//!
+//! The outbox is emptied in one transaction with the deliveries that its events lead to, so that a crash between the
+//! two loses nothing and doubles nothing. What is told is fixed here, once: every try sends the same words under the
+//! same id. Matching calls and excerpts stay out of it; they may quote prompts, and a notice travels far.
+
+use serde_json::{Map, Value, json};
+
+use super::tokens::random_hex;
+use super::{Result, Service, millis};
+use crate::clock::rfc3339;
+use crate::model::{AlertRule, Delivery, DeliveryStatus, Event, Millis, NoticeKind};
+use crate::store::Tx;
+
+/// Events looked at in one transaction.
+const BATCH: u32 = 100;
+/// What of an event's detail is told.
+const TOLD: [&str; 12] = [
+    "kill_id",
+    "score",
+    "threshold",
+    "window_size",
+    "counting",
+    "similar_prompts",
+    "similar_responses",
+    "repeated_tool_calls",
+    "tools",
+    "envoy",
+    "detected_at",
+    "by",
+];
+
+/// How a try ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// How long it took.
+    pub latency_ms: u64,
+    /// What the receiver answered, if it did.
+    pub code: Option<u32>,
+    /// What follows.
+    pub next: Next,
+}
+
+/// What follows from a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: it arrived.
+    Done,
+    /// Another try so many milliseconds later, unless that is too late.
+    Retry {
+        /// How much later.
+        after_ms: Millis,
+        /// Why it failed.
+        error: String,
+    },
+    /// The receiver wants no more of it, ever: the rule is switched off.
+    Gone,
+}
+
+impl Service {
+    /// Turns what waits in the outbox into deliveries; how many events there were.
+    pub async fn route_alerts(&self) -> Result<usize> {
+        if self.store.pending_alerts().await?.is_empty() {
+            return Ok(0);
+        }
+        let mut tx = self.store.begin().await?;
+        let events = tx.alerts().outbox(BATCH).await?;
+        let rules = tx.alerts().alert_rules().await?;
+        for event in &events {
+            for rule in rules.iter().filter(|rule| concerns(rule, event)) {
+                if let Some(delivery) = self.notice(tx.as_mut(), rule, event).await? {
+                    tx.alerts().add_delivery(&delivery).await?;
+                }
+            }
+            tx.alerts().dequeue_alert(event.id).await?;
+        }
+        tx.commit().await?;
+        self.pulse();
+        Ok(events.len())
+    }
+
+    /// The delivery that an event leads to under a rule, if any.
+    async fn notice(&self, tx: &mut dyn Tx, rule: &AlertRule, event: &Event) -> Result<Option<Delivery>> {
+        const LOOPS: [NoticeKind; 3] = [NoticeKind::KillSwitch, NoticeKind::Blocked, NoticeKind::WouldKill];
+        let Some(kind) = NoticeKind::of(event.body.event_type) else { return Ok(None) };
+        let agent_id = event.body.agent_id.as_str();
+        let name = tx.agent(agent_id).await?.map(|agent| agent.name).unwrap_or_default();
+        let mut delivery = self.delivery(rule, kind, (agent_id, &name), Some(event))?;
+        if kind == NoticeKind::Activated {
+            // Told to those who were told of the kill, and to nobody else.
+            let last = tx.alerts().last_delivery(&rule.rule_id, agent_id, &LOOPS).await?;
+            let was_told = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
+            return Ok((rule.recovery && was_told).then_some(delivery));
+        }
+        // A dry run never holds back the notice of a real kill: each kind has a cooldown of its own.
+        let last = tx.alerts().last_sent(&rule.rule_id, agent_id, kind).await?;
+        let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
+        if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
+            delivery.status = DeliveryStatus::HeldBack;
+            delivery.last_error = format!("within the cooldown of {} s", rule.cooldown_seconds);
+        }
+        Ok(Some(delivery))
+    }
+
+    fn delivery(
+        &self,
+        rule: &AlertRule,
+        kind: NoticeKind,
+        (agent_id, name): (&str, &str),
+        event: Option<&Event>,
+    ) -> Result<Delivery> {
+        let now_ms = self.now();
+        let data = match event {
+            Some(event) => told(event, name),
+            None => json!({"agent_id": agent_id, "reason": "a test: nothing has happened to any agent"}),
+        };
+        let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
+        let payload = json!({"type": payload_type(kind), "timestamp": rfc3339(at_ms), "data": data});
+        Ok(Delivery {
+            seq: 0,
+            delivery_id: format!("msg_{}", random_hex::<16>()?),
+            rule_id: rule.rule_id.clone(),
+            channel: rule.channel,
+            kind,
+            agent_id: agent_id.to_owned(),
+            event_id: event.map(|event| event.id),
+            payload: payload.to_string(),
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            created_ms: now_ms,
+            next_attempt_ms: now_ms,
+            give_up_ms: now_ms.saturating_add(millis(self.limits.alert_give_up_after)),
+            last_attempt_ms: None,
+            last_code: None,
+            last_latency_ms: None,
+            last_error: String::new(),
+        })
+    }
+
+    /// A notice that says that it is a test. Whoever asked for it is told how it went, so it is tried once.
+    pub(crate) async fn test_delivery(&self, rule: &AlertRule) -> Result<Delivery> {
+        let agent_id = rule.agent_id.as_deref().unwrap_or_default();
+        let mut delivery = self.delivery(rule, NoticeKind::Test, (agent_id, ""), None)?;
+        delivery.give_up_ms = delivery.created_ms;
+        // Not due until its one try has been made here, by whoever asked.
+        delivery.next_attempt_ms = delivery.created_ms.saturating_add(60_000);
+        let mut tx = self.store.begin().await?;
+        tx.alerts().add_delivery(&delivery).await?;
+        tx.commit().await?;
+        Ok(delivery)
+    }
+
+    /// Deliveries whose next try is due.
+    pub(crate) async fn due_deliveries(&self, limit: u32) -> Result<Vec<Delivery>> {
+        Ok(self.store.alerts().due_deliveries(self.now(), limit).await?)
+    }
+
+    /// Writes down how a try ended.
+    pub(crate) async fn record_attempt(&self, mut delivery: Delivery, attempt: Attempt) -> Result<Delivery> {
+        let now_ms = self.now();
+        delivery.attempts += 1;
+        delivery.last_attempt_ms = Some(now_ms);
+        delivery.last_code = attempt.code;
+        delivery.last_latency_ms = Some(attempt.latency_ms);
+        delivery.last_error.clear();
+        let mut tx = self.store.begin().await?;
+        match attempt.next {
+            Next::Done => delivery.status = DeliveryStatus::Delivered,
+            Next::Retry { after_ms, error } => {
+                delivery.last_error = error;
+                delivery.next_attempt_ms = now_ms.saturating_add(after_ms);
+                if delivery.next_attempt_ms >= delivery.give_up_ms {
+                    delivery.status = DeliveryStatus::GivenUp;
+                }
+            }
+            Next::Gone => {
+                delivery.status = DeliveryStatus::GivenUp;
+                delivery.last_error = "the receiver is gone for good (410)".to_owned();
+                let rules = tx.alerts().alert_rules().await?;
+                if let Some(mut rule) = rules.into_iter().find(|rule| rule.rule_id == delivery.rule_id) {
+                    rule.enabled = false;
+                    rule.disabled_reason = "the receiver answered 410 Gone".to_owned();
+                    tx.alerts().save_alert_rule(&rule).await?;
+                    tx.alerts().give_up_deliveries(&rule.rule_id, "the rule was switched off: 410 Gone").await?;
+                }
+            }
+        }
+        tx.alerts().save_delivery(&delivery).await?;
+        tx.commit().await?;
+        metrics::counter!("kill_switch_alert_attempts_total", "channel" => delivery.channel.as_str(),
+            "status" => delivery.status.as_str())
+        .increment(1);
+        self.pulse();
+        Ok(delivery)
+    }
+}
+
+fn concerns(rule: &AlertRule, event: &Event) -> bool {
+    let is_about = rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
+    rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_news(event)
+}
+
+/// Activating what a person had stopped is no recovery.
+fn is_news(event: &Event) -> bool {
+    let was = event.body.detail.get("was_deactivated_by").and_then(Value::as_str);
+    NoticeKind::of(event.body.event_type) != Some(NoticeKind::Activated) || was == Some("kill_switch")
+}
+
+fn payload_type(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::KillSwitch => "agent.kill_switch",
+        NoticeKind::Blocked => "agent.blocked",
+        NoticeKind::WouldKill => "agent.would_kill",
+        NoticeKind::Activated => "agent.activated",
+        NoticeKind::Test => "alert.test",
+    }
+}
+
+fn told(event: &Event, name: &str) -> Value {
+    let body = &event.body;
+    let mut data = Map::new();
+    data.insert("event_id".to_owned(), json!(event.id));
+    data.insert("event_type".to_owned(), json!(body.event_type));
+    data.insert("agent_id".to_owned(), json!(body.agent_id));
+    data.insert("agent_name".to_owned(), json!(name));
+    data.insert("generation".to_owned(), json!(body.generation));
+    data.insert("actor".to_owned(), json!(body.actor));
+    data.insert("reason".to_owned(), json!(body.reason));
+    // Marked beyond its type: nobody should be woken by a rehearsal.
+    data.insert("dry_run".to_owned(), json!(NoticeKind::of(body.event_type) == Some(NoticeKind::WouldKill)));
+    for member in TOLD {
+        if let Some(value) = body.detail.get(member) {
+            data.insert(member.to_owned(), value.clone());
+        }
+    }
+    Value::Object(data)
+}

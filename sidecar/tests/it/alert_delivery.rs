@@ -1,0 +1,370 @@
+//! Alerts arrive: signed, at least once, under one id, in time, and not more often than asked for.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kill_switch::alerts::{AlertOptions, Guard, Mailer, SystemLookup};
+use kill_switch::service::Limits;
+use serde_json::{Value, json};
+
+use crate::support::process::Process;
+use crate::support::receiver::{Received, Receiver};
+use crate::support::smtp::MailServer;
+use crate::support::{Sidecar, eventually, kill, kill_with};
+
+/// A sidecar, a receiver, and a rule between them.
+async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
+    let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
+    let rule = rule(&sidecar, &receiver, more).await;
+    (sidecar, receiver, rule)
+}
+
+async fn rule(sidecar: &Sidecar, receiver: &Receiver, more: Value) -> Value {
+    let mut rule = json!({"channel": "webhook", "target": receiver.url});
+    rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    sidecar.api.post("/v1/alerts", rule).await.ok()
+}
+
+async fn latest(sidecar: &Sidecar) -> Value {
+    sidecar.api.get("/v1/alerts/history?limit=1").await.ok()["deliveries"][0].clone()
+}
+
+async fn activate(sidecar: &Sidecar, agent_id: &str) {
+    sidecar.api.post(&format!("/v1/agents/{agent_id}/activate"), json!({"reason": "fixed", "by": "Ada"})).await.ok();
+}
+
+#[tokio::test]
+async fn a_kill_is_told_with_its_numbers_and_without_its_prompts() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    let report = kill_with("k", "a", 1, json!({"excerpt": "my secret prompt"}));
+    sidecar.api.report("/v1/kills", report).await.ok();
+    assert_eq!(sidecar.deliver().await, 1);
+    let received = receiver.take().remove(0);
+    let body = received.json();
+    assert_eq!(body["type"], "agent.kill_switch");
+    assert_eq!(body["timestamp"], "2024-01-15T10:30:00.000Z");
+    for (member, value) in [
+        ("agent_id", json!("a")),
+        ("score", json!(13.0)),
+        ("threshold", json!(10.0)),
+        ("similar_prompts", json!(5)),
+        ("dry_run", json!(false)),
+        ("kill_id", json!("k")),
+        ("event_type", json!("kill_switch")),
+    ] {
+        assert_eq!(body["data"][member], value, "{member}");
+    }
+    assert!(!received.body.contains("my secret prompt") && !received.body.contains("prompt_hash"));
+    let told = latest(&sidecar).await;
+    assert_eq!((&told["status"], &told["attempts"], &told["last_code"]), (&json!("delivered"), &json!(1), &json!(204)));
+    assert_eq!(sidecar.deliver().await, 0, "once is enough");
+    assert_eq!(sidecar.api.outbox_depth().await, 0);
+}
+
+#[tokio::test]
+async fn a_failed_delivery_is_tried_again_under_the_same_id_with_the_same_words() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    for status in [500, 404, 429] {
+        receiver.answer(status);
+    }
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    // Half the wait up to all of it: 2.5 to 5 s, 5 to 10 s, 10 to 20 s.
+    for (attempt, too_soon, late_enough) in [(1, 2, 3), (2, 4, 6), (3, 9, 11)] {
+        assert_eq!(sidecar.deliver().await, 1, "attempt {attempt}");
+        let told = latest(&sidecar).await;
+        assert_eq!((&told["status"], &told["attempts"]), (&json!("pending"), &json!(attempt)));
+        sidecar.pass(too_soon);
+        assert_eq!(sidecar.deliver().await, 0, "{too_soon} s after attempt {attempt} is too soon");
+        sidecar.pass(late_enough);
+    }
+    assert_eq!(sidecar.deliver().await, 1);
+    assert_eq!(latest(&sidecar).await["status"], "delivered");
+    let received = receiver.take();
+    assert_eq!(received.len(), 4);
+    for retry in &received {
+        assert_eq!(retry.header("webhook-id"), received[0].header("webhook-id"));
+        assert_eq!(retry.body, received[0].body);
+    }
+    let times: Vec<u64> = received.iter().map(|one| one.header("webhook-timestamp").parse().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "each try is signed with its own time: {times:?}");
+}
+
+#[tokio::test]
+async fn a_receiver_that_asks_for_time_gets_it() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    receiver.answer_with(503, "retry-after", "120");
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    assert_eq!(sidecar.deliver().await, 1);
+    sidecar.pass(119);
+    assert_eq!(sidecar.deliver().await, 0);
+    sidecar.pass(1);
+    assert_eq!(sidecar.deliver().await, 1);
+    assert_eq!(receiver.take().len(), 2);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_switches_its_rule_off() {
+    let (sidecar, receiver, rule) = alerted(json!({})).await;
+    receiver.answer(500);
+    sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
+    sidecar.deliver().await;
+    receiver.answer(410);
+    sidecar.api.report("/v1/kills", kill("k2", "b", 1)).await.ok();
+    assert_eq!(sidecar.deliver().await, 1);
+    let path = format!("/v1/alerts/{}", rule["rule_id"].as_str().unwrap());
+    let rule = sidecar.api.get(&path).await.ok();
+    assert_eq!((&rule["enabled"], &rule["disabled_reason"]), (&json!(false), &json!("the receiver answered 410 Gone")));
+    sidecar.api.report("/v1/kills", kill("k3", "c", 1)).await.ok();
+    sidecar.pass(3_600);
+    assert_eq!(sidecar.deliver().await, 0, "neither the waiting one nor a new one");
+    let history = sidecar.api.get("/v1/alerts/history?status=given_up").await.ok();
+    assert_eq!(history["deliveries"].as_array().unwrap().len(), 2);
+    let on = sidecar.api.patch(&path, json!({"enabled": true})).await.ok();
+    assert_eq!(on["disabled_reason"], "");
+}
+
+#[tokio::test]
+async fn what_cannot_be_delivered_is_given_up_after_a_set_time_and_shown_so() {
+    let limits = Limits { alert_give_up_after: Duration::from_secs(60), ..Limits::default() };
+    let (sidecar, receiver) = (Sidecar::with(limits).await, Receiver::start().await);
+    rule(&sidecar, &receiver, json!({})).await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    let mut tries = 0;
+    while latest(&sidecar).await["status"] != "given_up" {
+        receiver.answer(500);
+        tries += sidecar.deliver().await;
+        sidecar.pass(5);
+        assert!(tries < 20, "it never gives up");
+    }
+    assert!(tries >= 3, "{tries}");
+    let told = latest(&sidecar).await;
+    assert_eq!((&told["attempts"], &told["last_code"]), (&json!(tries), &json!(500)));
+    assert_eq!(told["next_attempt"], json!(null));
+    assert_eq!(sidecar.api.outbox_depth().await, 0);
+}
+
+#[tokio::test]
+async fn what_waits_is_given_up_when_its_rule_is_switched_off_or_deleted() {
+    let (sidecar, receiver, rule) = alerted(json!({})).await;
+    let path = format!("/v1/alerts/{}", rule["rule_id"].as_str().unwrap());
+    receiver.answer(500);
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    sidecar.deliver().await;
+    sidecar.api.patch(&path, json!({"enabled": false})).await.ok();
+    sidecar.pass(5);
+    sidecar.deliver().await;
+    let told = latest(&sidecar).await;
+    assert_eq!(told["status"], "given_up", "{told}");
+    assert_eq!(receiver.take().len(), 1);
+    assert_eq!(sidecar.api.post(&format!("{path}/test"), json!({})).await.ok()["status"], "delivered", "a test may");
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_failure_and_is_not_followed() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    let elsewhere = Receiver::start().await;
+    for status in [301, 302, 303, 307, 308] {
+        receiver.answer_with(status, "location", &elsewhere.url);
+        sidecar.api.report("/v1/kills", kill(&format!("k{status}"), &format!("a{status}"), 1)).await.ok();
+        sidecar.deliver().await;
+        let told = latest(&sidecar).await;
+        assert_eq!((&told["status"], &told["last_code"]), (&json!("pending"), &json!(status)), "{told}");
+    }
+    assert!(elsewhere.received().is_empty());
+}
+
+#[tokio::test]
+async fn a_cooldown_holds_back_further_notices_about_the_same_agent_only() {
+    let (sidecar, receiver, _) = alerted(json!({"cooldown_seconds": 60, "recovery": false})).await;
+    let unhurried = Receiver::start().await;
+    rule(&sidecar, &unhurried, json!({"cooldown_seconds": 0, "recovery": false})).await;
+    let again = async |generation: u64| {
+        sidecar.api.report("/v1/kills", kill(&format!("k{generation}"), "a", generation)).await.ok();
+        sidecar.deliver().await;
+        activate(&sidecar, "a").await;
+        sidecar.deliver().await;
+    };
+    again(1).await;
+    sidecar.pass(30);
+    again(2).await;
+    sidecar.api.report("/v1/kills", kill("b", "b", 1)).await.ok();
+    sidecar.deliver().await;
+    assert_eq!(receiver.take().len(), 2, "one about a, one about b");
+    let held = sidecar.api.get("/v1/alerts/history?status=held_back").await.ok();
+    assert_eq!(held["deliveries"][0]["last_error"], "within the cooldown of 60 s");
+    sidecar.pass(30);
+    again(3).await;
+    assert_eq!(receiver.take().len(), 1, "counted from what was sent, not from what was held back");
+    assert_eq!(unhurried.take().len(), 4, "each rule has its own");
+}
+
+#[tokio::test]
+async fn recovery_is_told_to_those_who_were_told_of_the_kill() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    sidecar.deliver().await;
+    let (late, uninterested) = (Receiver::start().await, Receiver::start().await);
+    rule(&sidecar, &uninterested, json!({"recovery": false})).await;
+    rule(&sidecar, &late, json!({})).await;
+    activate(&sidecar, "a").await;
+    sidecar.deliver().await;
+    let received = receiver.take();
+    assert_eq!(received[1].json()["type"], "agent.activated");
+    assert_eq!(received[1].json()["data"]["by"], "Ada");
+    assert!(late.take().is_empty() && uninterested.take().is_empty());
+    // What a person stopped and started again was never an alarm.
+    sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
+    activate(&sidecar, "a").await;
+    sidecar.deliver().await;
+    assert!(receiver.take().is_empty());
+}
+
+#[tokio::test]
+async fn a_rehearsal_is_marked_as_one_and_never_silences_the_real_thing() {
+    let (sidecar, receiver, _) = alerted(json!({})).await;
+    sidecar.api.report("/v1/kills", kill_with("o", "a", 1, json!({"action": "observe"}))).await.ok();
+    sidecar.deliver().await;
+    let rehearsal = receiver.take().remove(0).json();
+    assert_eq!((&rehearsal["type"], &rehearsal["data"]["dry_run"]), (&json!("agent.would_kill"), &json!(true)));
+    sidecar.api.report("/v1/kills", kill_with("b", "a", 1, json!({"action": "block"}))).await.ok();
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    sidecar.deliver().await;
+    assert_eq!(receiver.types(), ["agent.blocked", "agent.kill_switch"]);
+}
+
+#[tokio::test]
+async fn a_rule_for_one_agent_hears_of_no_other_and_a_new_rule_of_nothing_old() {
+    let sidecar = Sidecar::start().await;
+    let receiver = Receiver::start().await;
+    sidecar.api.report("/v1/kills", kill("old", "a", 1)).await.ok();
+    sidecar.pass(1);
+    rule(&sidecar, &receiver, json!({"agent_id": "b"})).await;
+    rule(&sidecar, &receiver, json!({"agent_id": "b", "enabled": false})).await;
+    sidecar.api.report("/v1/kills", kill("b", "b", 1)).await.ok();
+    sidecar.api.report("/v1/kills", kill("c", "c", 1)).await.ok();
+    sidecar.deliver().await;
+    let received = receiver.take();
+    assert_eq!(received.iter().map(|one| one.json()["data"]["agent_id"].clone()).collect::<Vec<_>>(), [json!("b")]);
+}
+
+#[tokio::test]
+async fn slack_gets_a_text_that_cannot_call_a_channel() {
+    let sidecar = Sidecar::start().await;
+    let receiver = Receiver::start().await;
+    rule(&sidecar, &receiver, json!({"channel": "slack"})).await;
+    let report = kill_with("k", "a", 1, json!({"reason": "<!channel> & <https://evil.example|click>"}));
+    sidecar.api.report("/v1/kills", report).await.ok();
+    sidecar.deliver().await;
+    let text = receiver.take().remove(0).json()["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("*Agent a was deactivated by the kill switch*\n"), "{text}");
+    assert!(text.contains("Score: 13.0 &gt; 10.0 over the last 20 calls"), "{text}");
+    assert!(text.contains("&lt;!channel&gt; &amp; &lt;https"), "{text}");
+}
+
+#[tokio::test]
+async fn mail_arrives_through_a_real_smtp_server_and_is_tried_again_when_refused() {
+    let server = MailServer::start().await;
+    let mailer = Mailer::new(&server.url, "Kill Switch <kill-switch@example.com>").unwrap();
+    let options =
+        AlertOptions { mailer: Some(mailer), public_url: Some("https://kill-switch.example.com/".to_owned()) };
+    let sidecar = Sidecar::with_alerts(Guard::anywhere(Arc::new(SystemLookup)), options).await;
+    let rule = json!({"channel": "email", "target": "ops@example.com, Ada <ada@example.com>"});
+    sidecar.api.post("/v1/alerts", rule).await.ok();
+    server.refuse(1);
+    sidecar
+        .api
+        .report("/v1/kills", kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com"})))
+        .await
+        .ok();
+    sidecar.deliver().await;
+    let told = latest(&sidecar).await;
+    assert_eq!((&told["status"], &told["last_code"]), (&json!("pending"), &json!(451)), "{told}");
+    sidecar.pass(5);
+    sidecar.deliver().await;
+    assert_eq!(latest(&sidecar).await["last_code"], 250);
+    let mail = server.mails().remove(0);
+    assert_eq!(mail.from, "<kill-switch@example.com>");
+    assert_eq!(mail.to, ["<ops@example.com>", "<ada@example.com>"]);
+    let (headers, body) = mail.text.split_once("\r\n\r\n").unwrap();
+    assert!(headers.contains("Subject: Agent team/a was deactivated by the kill switch"), "{headers}");
+    assert!(headers.contains(&format!("<{}@kill-switch>", told["delivery_id"].as_str().unwrap())), "{headers}");
+    assert!(!headers.contains("Bcc"), "{headers}");
+    assert!(body.contains("https://kill-switch.example.com/agents/team%2Fa"), "{body}");
+}
+
+#[tokio::test]
+async fn a_delivery_survives_the_death_of_the_sidecar_in_the_middle() {
+    let receiver = Receiver::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let private = ["--allow-private-webhooks"];
+    let mut process = Process::start(dir.path(), &private);
+    process.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
+    receiver.answer(500);
+    process.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    eventually("the first try", async || receiver.received().len() == 1).await;
+    process.kill_9();
+    process = Process::start(dir.path(), &private);
+    eventually("the second try", async || receiver.received().len() == 2).await;
+    let received = receiver.received();
+    assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
+    assert_eq!(received[0].body, received[1].body);
+    eventually("the history says so", async || {
+        let history = process.api.get("/v1/alerts/history").await.ok();
+        history["deliveries"][0]["status"] == "delivered"
+    })
+    .await;
+}
+
+/// An interpreter with the PyPI package `standardwebhooks`, if it can be had.
+fn independent_verifier() -> Option<PathBuf> {
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("standardwebhooks");
+    let python = home.join("bin/python");
+    let has_it =
+        || Command::new(&python).args(["-c", "import standardwebhooks"]).output().is_ok_and(|out| out.status.success());
+    if has_it() {
+        return Some(python);
+    }
+    let quietly = |command: &mut Command| command.output().is_ok_and(|out| out.status.success());
+    let installed = quietly(Command::new("python3").args(["-m", "venv"]).arg(&home))
+        && quietly(Command::new(&python).args(["-m", "pip", "install", "-q", "standardwebhooks"]));
+    (installed && has_it()).then_some(python)
+}
+
+fn verify(python: &PathBuf, secret: &str, received: &Received, body: &str) -> bool {
+    let script = "import json, sys, standardwebhooks.webhooks as w\n\
+        import datetime\n\
+        case = json.load(sys.stdin)\n\
+        hook = w.Webhook(case['secret'])\n\
+        hook._Webhook__verify_timestamp = lambda t: datetime.datetime.fromtimestamp(float(t), tz=datetime.timezone.utc)\n\
+        hook.verify(case['body'], case['headers'])\n";
+    let headers: Value = ["webhook-id", "webhook-timestamp", "webhook-signature"]
+        .map(|name| (name.to_owned(), json!(received.header(name))))
+        .into_iter()
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let case = json!({"secret": secret, "body": body, "headers": headers});
+    let mut child =
+        Command::new(python).args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(case.to_string().as_bytes()).unwrap();
+    child.wait().unwrap().success()
+}
+
+#[tokio::test]
+async fn signatures_verify_with_an_independent_implementation() {
+    let (sidecar, receiver, rule) = alerted(json!({})).await;
+    sidecar.api.report("/v1/kills", kill_with("k", "a", 1, json!({"reason": "größer, 猫, \u{202e}"}))).await.ok();
+    sidecar.deliver().await;
+    let received = receiver.take().remove(0);
+    let Some(python) = independent_verifier() else {
+        eprintln!("SKIPPED: the PyPI package standardwebhooks cannot be installed here; signatures were not verified");
+        return;
+    };
+    let secret = rule["secret"].as_str().unwrap();
+    assert!(verify(&python, secret, &received, &received.body));
+    assert!(!verify(&python, secret, &received, &received.body.replace("13.0", "1.0")), "a changed body");
+    let other = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    assert!(!verify(&python, other, &received, &received.body), "another secret");
+}

@@ -1,0 +1,100 @@
+//! Names, reasons and reports that want to be more than text. Nothing of them runs, and all of them are shown.
+
+use serde_json::json;
+
+use super::{Browser, Script};
+use crate::support::{Sidecar, kill_with};
+
+const HOSTILE: [&str; 6] = [
+    "<script>window.pwned = 1</script>",
+    "\"><img src=x onerror=\"window.pwned = 1\">",
+    "'; window.pwned = 1; //",
+    "</title><svg onload=window.pwned=1>",
+    "javascript:window.pwned=1",
+    "\u{202e}gnp.exe\u{2066}",
+];
+
+#[tokio::test]
+async fn nothing_that_agents_or_people_write_is_executed() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let ids: Vec<String> = (0..HOSTILE.len()).map(|index| format!("@a/b:c..{index}")).collect();
+    for (id, text) in ids.iter().zip(HOSTILE) {
+        let path = format!("/v1/agents/{}", id.replace('/', "%2F"));
+        sidecar.api.put(&path, json!({"name": text, "kill_switch_enabled": true})).await.ok();
+        let more = json!({"reason": text, "tools": [text], "envoy": text,
+            "matches": [{"calls_ago": 1, "age_ms": 1, "same_tool_call": true, "prompt_hash": text}]});
+        sidecar.api.report("/v1/kills", kill_with(id, id, 1, more)).await.ok();
+        sidecar.api.post(&format!("{path}/activate"), json!({"reason": text, "by": text})).await.ok();
+        sidecar.api.post(&format!("{path}/deactivate"), json!({"reason": text, "by": text})).await.ok();
+        sidecar
+            .api
+            .post("/v1/alerts", json!({"name": text, "channel": "webhook", "target": "http://127.0.0.1:9/"}))
+            .await
+            .ok();
+        sidecar.api.sync(&format!("envoy={}", text.replace(['<', '>', '&', '#', '"', ' '], "x"))).await;
+    }
+    browser.sign_in().await;
+    let mut pages = vec!["/".to_owned(), "/alerts".to_owned(), "/events".to_owned(), "/envoys".to_owned()];
+    pages.push(
+        "/?q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E&state=%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E"
+            .to_owned(),
+    );
+    pages.push("/events?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E".to_owned());
+    pages.push("/alerts?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E&did=%3Cscript%3E".to_owned());
+    pages.extend(ids.iter().map(|id| format!("/agents/{}", id.replace('/', "%2F"))));
+    for path in &pages {
+        browser.goto(path).await;
+        browser.until("#live-text", "Live").await;
+        assert_eq!(browser.js("return window.pwned ?? null").await, json!(null), "{path}");
+        assert_eq!(
+            browser.js("return document.querySelectorAll('main script, main img, [onerror], [onload]').length").await,
+            json!(0),
+            "{path}"
+        );
+        let elsewhere =
+            "return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith(location.origin)).length";
+        assert_eq!(browser.js(elsewhere).await, json!(0), "{path} asks nobody else");
+    }
+    browser.goto("/").await;
+    let shown = browser.text("#agents").await;
+    for text in &HOSTILE[..5] {
+        assert!(shown.contains(text), "{text} is shown as it is");
+    }
+    // Direction marks stay inside their own element.
+    assert_eq!(
+        browser.js("return [...document.querySelectorAll('.agent')].every((a) => a.querySelector('bdi'))").await,
+        json!(true)
+    );
+}
+
+#[tokio::test]
+async fn an_inline_script_would_not_run_even_if_it_got_in() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.sign_in().await;
+    browser.js("const s = document.createElement('div'); s.innerHTML = '<img src=x onerror=\"window.pwned=1\">'; document.body.append(s);
+        const t = document.createElement('script'); t.textContent = 'window.pwned=1'; document.body.append(t);").await;
+    browser.until("#live-text", "Live").await;
+    assert_eq!(browser.js("return window.pwned ?? null").await, json!(null));
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_id_reaches_nobody_and_its_page_runs_nothing() {
+    let sidecar = Sidecar::start().await;
+    for text in &HOSTILE[..5] {
+        let problem = sidecar.api.report("/v1/kills", kill_with("k", text, 1, json!({}))).await.problem(422);
+        assert_eq!(problem["field"], "agent_id", "{text}");
+        let seen = sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": text}]})).await.ok();
+        assert_eq!((&seen["ignored"], &seen["created"]), (&json!(1), &json!(0)), "{text}");
+    }
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.sign_in().await;
+    for id in
+        ["%3Cscript%3Ewindow.pwned=1%3C%2Fscript%3E", "%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E", "%E2%80%AEa"]
+    {
+        browser.goto(&format!("/agents/{id}")).await;
+        browser.until("[role=alert]", "agent_id must be").await;
+        assert_eq!(browser.js("return window.pwned ?? null").await, json!(null), "{id}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Every scenario of the specification that a person sees, with script and without.
+
+use serde_json::json;
+
+use super::{Browser, Script};
+use crate::support::receiver::Receiver;
+use crate::support::{START_MS, Sidecar, kill};
+
+#[tokio::test]
+async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.sign_in().await;
+    for (id, enabled) in [("off", false), ("on", true)] {
+        sidecar.api.put(&format!("/v1/agents/{id}"), json!({"kill_switch_enabled": enabled})).await.ok();
+        browser.goto(&format!("/agents/{id}")).await;
+        for css in ["button[role=switch]", "#window_size", "#threshold", "#action", "#counting"] {
+            assert!(browser.find(css).await.is_displayed().await.unwrap(), "{css} while {id}");
+        }
+        let toggle = browser.find("button[role=switch]").await;
+        assert_eq!(toggle.attr("aria-checked").await.unwrap().unwrap(), enabled.to_string());
+        assert!(browser.text("#threshold_hint").await.contains("below 83.5"), "the highest possible score");
+    }
+}
+
+#[tokio::test]
+async fn enabling_with_no_alert_configured_asks_first() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    sidecar.api.put("/v1/agents/a", json!({})).await.ok();
+    browser.sign_in().await;
+    browser.goto("/agents/a").await;
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    assert!(browser.text("[role=alertdialog]").await.contains("No alert notification is configured"));
+    assert_eq!(sidecar.api.agent("a").await["kill_switch_enabled"], false, "not before the question is answered");
+    browser.press("Configure").await;
+    assert_eq!(browser.path().await, "/alerts");
+    assert_eq!(browser.value("#agent_id").await, "a");
+    browser.goto("/agents/a").await;
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press("Enable anyway").await;
+    browser.until(".flash", "The kill switch is on.").await;
+    assert_eq!(sidecar.api.agent("a").await["kill_switch_enabled"], true);
+
+    // Where somebody is told, nothing is asked.
+    let receiver = Receiver::start().await;
+    sidecar.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.until(".flash", "The kill switch is off.").await;
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.until(".flash", "The kill switch is on.").await;
+}
+
+#[tokio::test]
+async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    sidecar.api.guarded("a").await;
+    let scores: Vec<_> = [(1, 0), (3, 2), (5, 4)].iter().map(|(prompts, responses)| {
+        json!({"at_ms": START_MS, "score": prompts + 2 * responses, "similar_prompts": prompts, "similar_responses": responses, "repeated_tool_calls": 0})
+    }).collect();
+    sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "a", "scores": scores}]})).await.ok();
+    browser.sign_in().await;
+    browser.goto("/agents/a").await;
+    browser.fill("#window_size", "30").await;
+    browser.fill("#threshold", "6.5").await;
+    browser.until("#preview", "Would have tripped at call 2 of 3").await;
+    browser.press("Save settings").await;
+    browser.until(".flash", "Settings saved.").await;
+    let saved = sidecar.api.agent("a").await;
+    assert_eq!((&saved["kill_switch_window_size"], &saved["kill_switch_threshold"]), (&json!(30), &json!(6.5)));
+    browser.fill("#threshold", "1000").await;
+    browser.press("Save settings").await;
+    browser.until("#kill-switch .bad", "must be below").await;
+    assert_eq!(browser.value("#threshold").await, "1000", "what was typed is not lost");
+    assert_eq!(sidecar.api.agent("a").await["kill_switch_threshold"], 6.5);
+}
+
+#[tokio::test]
+async fn an_inactive_agent_says_who_switched_it_off() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    sidecar.api.guarded("killed").await;
+    sidecar.api.report("/v1/kills", kill("k", "killed", 1)).await.ok();
+    sidecar.api.guarded("stopped").await;
+    sidecar.api.post("/v1/agents/stopped/deactivate", json!({"reason": "too expensive", "by": "Ada"})).await.ok();
+    sidecar.api.guarded("working").await;
+    browser.sign_in().await;
+    for (id, text) in [("killed", "Deactivated by Kill Switch"), ("stopped", "Inactive"), ("working", "Active")] {
+        assert!(browser.text(&format!("#row-{id} [data-badge]")).await.ends_with(text), "{id}");
+    }
+    browser.goto("/agents/killed").await;
+    let banner = browser.text(".banner").await;
+    for part in [
+        "Deactivated by Kill Switch",
+        "kill_switch",
+        "the same prompt",
+        "13",
+        "read_file",
+        "edge-1",
+        "clears the window",
+    ] {
+        assert!(banner.contains(part), "{part} in {banner}");
+    }
+    assert!(browser.text("#matching").await.contains("800 ms"), "the matching calls");
+    assert!(browser.has("svg.timeline line.kill").await && browser.has("svg.timeline line.threshold").await);
+    browser.goto("/agents/stopped").await;
+    let banner = browser.text(".banner").await;
+    assert!(banner.starts_with("Inactive") && banner.contains("Ada") && banner.contains("too expensive"), "{banner}");
+}
+
+#[tokio::test]
+async fn agents_are_found_filtered_in_the_address_and_stopped_together() {
+    let sidecar = Sidecar::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.sign_in().await;
+    assert!(browser.text("main").await.contains("curl "), "an empty dashboard shows how to begin");
+    for id in ["alpha", "beta", "team/gamma"] {
+        sidecar.api.guarded(&id.replace('/', "%2F")).await;
+    }
+    browser.goto("/?q=gamma&state=active").await;
+    assert!(browser.has("[id='row-team/gamma']").await && !browser.has("#row-alpha").await);
+    browser.press("team/gamma").await;
+    assert_eq!(browser.text("h1").await, "team/gamma");
+    browser.goto("/").await;
+    browser.find("[data-all]").await.click().await.unwrap();
+    browser.press("Deactivate selected").await;
+    browser.until(".flash", "3 agents were deactivated.").await;
+    browser.goto("/?state=inactive").await;
+    assert!(browser.has("#row-alpha").await);
+    browser.page.back().await.unwrap();
+    browser.press("Undo").await;
+    browser.until("#row-beta [data-badge]", "Active").await;
+    assert_eq!(sidecar.api.agent("alpha").await["active"], true);
+}
+
+#[tokio::test]
+async fn the_whole_dashboard_works_with_script_switched_off() {
+    let sidecar = Sidecar::start().await;
+    let receiver = Receiver::start().await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::Off).await else { return };
+    sidecar.api.put("/v1/agents/a", json!({})).await.ok();
+    browser.sign_in().await;
+    let live = browser.find("#live").await;
+    assert_eq!(live.attr("data-state").await.unwrap().unwrap(), "off", "script is off indeed");
+    assert!(live.html(false).await.unwrap().contains("Reload for news"));
+    browser.goto("/agents/a").await;
+    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press("Enable anyway").await;
+    browser.fill("#threshold", "7").await;
+    browser.press("What would these have done?").await;
+    browser.until("#preview", "No scores are stored").await;
+    browser.press("Save settings").await;
+    browser.until(".flash", "Settings saved.").await;
+    browser.press("Deactivate").await;
+    browser.until(".flash", "Deactivated.").await;
+    browser.press("Undo").await;
+    browser.until("[data-badge]", "Active").await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 2)).await.ok();
+    browser.goto("/agents/a").await;
+    browser.fill("#reason", "the tool was fixed").await;
+    browser.press("Activate").await;
+    browser.until(".flash", "Its window was cleared.").await;
+    let agent = sidecar.api.agent("a").await;
+    assert_eq!(
+        (&agent["active"], &agent["kill_switch_threshold"], &agent["generation"]),
+        (&json!(true), &json!(7.0), &json!(3))
+    );
+    assert_eq!(sidecar.api.events("agent_id=a&event_type=activated").await[0]["reason"], "the tool was fixed");
+
+    browser.goto("/alerts").await;
+    browser.fill("#target", &receiver.url).await;
+    browser.press("Add rule").await;
+    assert!(browser.text("#secret").await.starts_with("whsec_"));
+    browser.goto("/alerts").await;
+    assert!(!browser.has("#secret").await, "shown once");
+    browser.press("Send test").await;
+    browser.until(".flash", "The test notice arrived.").await;
+    assert!(browser.text("#deliveries").await.contains("Delivered"));
+    assert_eq!(receiver.types(), ["alert.test"]);
+    browser.goto("/events?event_type=activated").await;
+    assert!(browser.text("#events").await.contains("the tool was fixed"));
+    browser.press("Sign out").await;
+    browser.find("#secret").await;
+    browser.goto("/").await;
+    assert_eq!(browser.path().await, "/login");
+}
