@@ -155,6 +155,17 @@ async fn a_session_ends_on_the_server_when_somebody_signs_out() {
 }
 
 #[tokio::test]
+async fn a_session_ends_by_itself_after_a_week() {
+    let sidecar = Sidecar::start().await;
+    let mut visitor = Visitor::at(&sidecar.api.base);
+    visitor.sign_in(OPERATOR).await;
+    sidecar.pass(7 * 24 * 3600 - 1);
+    assert_eq!(visitor.get("/").await.status(), 200);
+    sidecar.pass(1);
+    assert_eq!(visitor.get("/").await.status(), 303);
+}
+
+#[tokio::test]
 async fn under_tls_the_cookie_is_pinned_to_its_host() {
     let sidecar = Sidecar::start().await;
     let pages = Dashboard::new(Arc::clone(&sidecar.service), Arc::clone(&sidecar.alerts), true);

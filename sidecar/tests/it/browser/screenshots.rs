@@ -79,7 +79,7 @@ async fn kill_it(sidecar: &Sidecar) {
 /// The whole page, up to a screen and a half. The window is larger than what it shows by its frame.
 async fn shoot(browser: &Browser, dir: &Path, name: &str) {
     browser.until("#live-text", "Live").await;
-    let height = "return Math.min(document.querySelector('main').getBoundingClientRect().bottom, 950)
+    let height = "return Math.min(document.querySelector('main').getBoundingClientRect().bottom, 880)
         + window.outerHeight - window.innerHeight";
     let height = browser.js(height).await.as_f64().unwrap();
     browser.page.set_window_size(1280, height as u32).await.unwrap();
