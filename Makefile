@@ -27,7 +27,7 @@ check: toolchain ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-test-native: module sidecar envoy ## the tests of the workspace
+test-native: module sidecar envoy chromium ## the tests of the workspace
 	cargo test --workspace --no-fail-fast
 
 test-wasm: toolchain ## the pure tests, as the module's own target
@@ -43,6 +43,12 @@ module: toolchain ## the filter, as a WebAssembly module
 
 sidecar: toolchain ## the sidecar, for tests and the demo
 	cargo build -p kill-switch
+
+chromium: ## Chromium and its driver, where they can be installed
+	@tools/get-chromium
+
+screenshots: toolchain chromium ## the pictures of the documentation, taken anew
+	cargo test -p kill-switch --test it browser::screenshots::screenshots -- --ignored --exact
 
 envoy: ## a real Envoy: ENVOY_BIN, the one on PATH, or a pinned one
 	@tools/get-envoy >/dev/null
