@@ -10,7 +10,7 @@ MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch
 # Debug information down to lines is enough for a backtrace and halves the build.
 export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
-.PHONY: help demo test check test-native test-wasm module sidecar envoy fuzz images compose-demo dist fmt clean
+.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium screenshots fuzz images compose-demo dist fmt clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14

@@ -23,7 +23,7 @@ async fn a_reader_who_does_what_it_says_stops_a_loop_in_an_envoy_that_is_not_our
     reader.until("2.", "cat tokens/enforcer.token", |token| token.starts_with("aks_")).await;
 
     let added =
-        [("filter", "- name: envoy.filters.http.router"), ("cluster", "clusters:"), ("listener", "filter_chains:")];
+        [("filter", "- name: envoy.filters.http.router"), ("cluster", "clusters:"), ("virtual-host", "routes:")];
     let config = added.iter().fold(STOCK.to_owned(), |config, (info, place)| add(&config, place, &only(info)));
     fs::write(reader.folder.join("envoy.yaml"), reader.own(&config)).unwrap();
     reader.run("3.", 0);
