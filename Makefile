@@ -77,8 +77,8 @@ COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose 
 compose-demo: ## the demo in containers (ONCE=1 ends by itself)
 	$(COMPOSE) up --build $(if $(ONCE),--exit-code-from demo)
 
-dist: module ## a release in dist/: module, sidecar, SBOM, checksums
-	tools/dist $(MODULE)
+dist: toolchain ## a release in dist/: module, sidecar, SBOM, checksums
+	tools/dist
 
 fmt: ## format everything
 	cargo fmt --all
