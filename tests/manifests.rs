@@ -86,7 +86,7 @@ fn envoy_accepts_what_the_patches_make_of_its_configuration() {
             let value = patch["patch"]["value"].clone();
             match text(&patch["applyTo"]) {
                 "HTTP_FILTER" => filters(&mut bootstrap)[0] = value,
-                "LISTENER" => merge(&mut bootstrap["static_resources"]["listeners"][0], value),
+                "VIRTUAL_HOST" => merge(virtual_host(&mut bootstrap), value),
                 other => panic!("{file}: nothing here applies to {other}"),
             }
             accepted += 1;
@@ -305,9 +305,16 @@ fn plain(config: &Value) -> Value {
     EnvoyConfig { filter, ..EnvoyConfig::new(nobody) }.bootstrap()
 }
 
+fn connection_manager(bootstrap: &mut Value) -> &mut Value {
+    &mut bootstrap["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+}
+
 fn filters(bootstrap: &mut Value) -> &mut Value {
-    let manager = &mut bootstrap["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0];
-    &mut manager["typed_config"]["http_filters"]
+    &mut connection_manager(bootstrap)["http_filters"]
+}
+
+fn virtual_host(bootstrap: &mut Value) -> &mut Value {
+    &mut connection_manager(bootstrap)["route_config"]["virtual_hosts"][0]
 }
 
 fn merge(into: &mut Value, from: Value) {
