@@ -196,6 +196,7 @@ fn show_refusal(calls: &[Call]) -> Result<(), String> {
 fn invite(stage: &Stage) {
     let Remote { envoy, sidecar, operator } = &stage.mesh;
     chapter("Still running. Try it yourself; Ctrl-C ends everything");
+    println!("  dashboard  {sidecar} (sign in with the token {operator})\n");
     println!(
         "  for i in 1 2 3 4 5 6 7; do curl -s {envoy}/v1/chat/completions -H 'x-agent-id: {LOOPING}' \\\n    \
          -H 'content-type: application/json' -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello?\"}}]}}'; echo; done\n\n  \
