@@ -1,6 +1,6 @@
 //! The normalised text as a person reads it: what two texts must share to be similar.
 //!
-//! Off the request path: `kill-switch fingerprint`, excerpts in evidence, and the tests use it.
+//! Off the request path: `kill-switch fingerprint` and `compare`, and the tests use it.
 
 use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
 use super::patterns::{Part, Pattern, cut};

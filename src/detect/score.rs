@@ -5,9 +5,9 @@
 //! [`progress`](super::progress); this file only adds up.
 
 use super::explain::{Asked, explain};
+use super::literal;
 use super::progress::{self, Rules};
 use super::window::{Answer, Call, Sequence, Window};
-use super::{literal, simhash};
 use crate::wire::{Counting, Match, Signals};
 
 /// How much one past call adds to one signal.
@@ -110,18 +110,17 @@ impl Judge {
         let latest = past.iter().rev().find_map(|call| call.answer.text());
         let matched = |repeat: Repeat| {
             let call = past.get(repeat.index)?;
-            let distance = |a: simhash::SimHash, b: simhash::SimHash| a.distance(b);
             let any = [repeat.prompt, repeat.response, repeat.tool].into_iter().any(Strength::is_some);
             any.then(|| Match {
                 calls_ago: (past.len() - repeat.index) as u32,
                 age_ms: now.at_ms.saturating_sub(call.at_ms),
-                prompt_distance: repeat.prompt.is_some().then(|| distance(call.input.simhash, now.input.simhash)),
+                prompt_distance: repeat.prompt.is_some().then(|| call.input.simhash.distance(now.input.simhash)),
                 response_distance: call
                     .answer
                     .text()
                     .zip(latest)
                     .filter(|_| repeat.response.is_some())
-                    .map(|(text, latest)| distance(text.simhash, latest.simhash)),
+                    .map(|(text, latest)| text.simhash.distance(latest.simhash)),
                 same_tool_call: repeat.tool.is_some(),
                 prompt_hash: format!("{:016x}", call.input.simhash.0),
             })
