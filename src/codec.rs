@@ -1,9 +1,10 @@
-//! Reading the compact byte records of shared data: little-endian, no panics, nothing left to chance.
+//! The compact byte records of shared data: little-endian, no panics, nothing left to chance.
 
 /// Takes values off the front of a slice.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[inline(always)]
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk()?;
         self.0 = tail;
@@ -33,5 +34,19 @@ impl<'a> Reader<'a> {
     /// What is left.
     pub fn rest(self) -> &'a [u8] {
         self.0
+    }
+}
+
+/// Puts values into a slice, front to back. What does not fit is left out.
+pub struct Writer<'a>(pub &'a mut [u8]);
+
+impl Writer<'_> {
+    /// The next bytes.
+    #[inline(always)]
+    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        if let Some((head, tail)) = std::mem::take(&mut self.0).split_first_chunk_mut() {
+            *head = bytes;
+            self.0 = tail;
+        }
     }
 }

@@ -346,7 +346,7 @@ impl Stream {
     }
 
     fn slot(&self, session: &[u8]) -> u32 {
-        (hash_bytes(session, 0) % u64::from(self.worker.config.session_slots.max(1))) as u32
+        (hash_bytes(session) % u64::from(self.worker.config.session_slots.max(1))) as u32
     }
 }
 

@@ -4,7 +4,7 @@
 //! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
 //! one answer: the Responses API makes an item of every call.
 
-use super::json::{ElementsBack, Json, Malformed};
+use super::json::{ElementsBack, Json, Malformed, RawStr};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -24,8 +24,9 @@ pub struct Fresh {
 }
 
 /// Messages, last to first: a list, or a single one.
-#[derive(Clone)]
 pub struct Messages<'a> {
+    /// Read already, to see whether the list is one of messages.
+    first: Option<Message<'a>>,
     list: ElementsBack<'a>,
     single: Option<Json<'a>>,
 }
@@ -33,7 +34,7 @@ pub struct Messages<'a> {
 impl<'a> Messages<'a> {
     /// The messages in a value.
     pub fn of(value: Json<'a>) -> Self {
-        Self { list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
+        Self { first: None, list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
     }
 
     /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
@@ -41,11 +42,11 @@ impl<'a> Messages<'a> {
     pub fn at_end_of(body: Json<'a>) -> Option<Self> {
         let mut members = body.members_back();
         loop {
-            if let Some(list) = members.next_list()
-                && let Some(Ok(last)) = list.clone().next()
-                && last.members().any(|member| member.is_ok_and(|(name, _)| name.is("role")))
+            if let Some(mut list) = members.next_list()
+                && let Some(Ok(last)) = Message::next_of(&mut list)
+                && last.parts.role.is_some()
             {
-                return Some(Self { list, single: None });
+                return Some(Self { first: Some(last), list, single: None });
             }
             let (name, _) = members.next()?.ok()?;
             if ASKING.iter().any(|asking| name.is(asking)) {
@@ -62,8 +63,10 @@ impl<'a> Iterator for Messages<'a> {
     type Item = Result<Message<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.list.next().or_else(|| self.single.take().map(Ok))?;
-        Some(next.and_then(Message::read))
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
+        Message::next_of(&mut self.list).or_else(|| self.single.take().map(Message::read))
     }
 }
 
@@ -151,68 +154,74 @@ enum Speaker {
     Model,
 }
 
-/// The members of a message that matter.
+/// A message, and who speaks in it.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     whole: Json<'a>,
+    parts: Parts<'a>,
     speaker: Speaker,
     /// Whether a result travels in a user's message.
     in_user_message: bool,
-    /// Whether it is an item of the Responses API that calls a tool, rather than a message that holds calls.
-    is_call: bool,
+}
+
+/// The members of a message that matter.
+#[derive(Clone, Copy, Default)]
+struct Parts<'a> {
+    role: Option<Json<'a>>,
+    tag: Option<Json<'a>>,
     content: Option<Json<'a>>,
     /// Ollama's, beside the content.
     images: Option<Json<'a>>,
     calls: Option<Json<'a>>,
 }
 
-impl<'a> Message<'a> {
-    fn read(whole: Json<'a>) -> Result<Self, Malformed> {
-        let mut message = Self {
-            whole,
-            speaker: Speaker::User,
-            in_user_message: false,
-            is_call: false,
-            content: None,
-            images: None,
-            calls: None,
+impl<'a> Parts<'a> {
+    /// Takes a member, last to first: where a name occurs twice the last one counts.
+    fn take(&mut self, name: RawStr<'a>, value: Json<'a>) {
+        let part = match &*name.plain() {
+            b"role" => &mut self.role,
+            b"type" => &mut self.tag,
+            b"content" | b"parts" | b"output" => &mut self.content,
+            b"images" => &mut self.images,
+            b"tool_calls" | b"function_call" => &mut self.calls,
+            _ => return,
         };
-        if !whole.is_object() {
-            message.content = Some(whole);
-            return Ok(message);
-        }
-        for member in whole.members() {
+        part.get_or_insert(value);
+    }
+
+    /// Items of the Responses API that are not messages say so by their type, all others by their role.
+    fn speaker(&self) -> Speaker {
+        self.tag.and_then(by_type).or_else(|| self.role.and_then(by_role)).unwrap_or(Speaker::User)
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads the next message of a list, last to first.
+    fn next_of(list: &mut ElementsBack<'a>) -> Option<Result<Self, Malformed>> {
+        let mut parts = Parts::default();
+        let whole = list.next_with_members(|name, value| parts.take(name, value))?;
+        Some(whole.and_then(|whole| Self::new(whole, parts)))
+    }
+
+    fn read(whole: Json<'a>) -> Result<Self, Malformed> {
+        let mut parts = Parts::default();
+        for member in whole.members_back() {
             let (name, value) = member?;
-            match &*name.plain() {
-                b"role" => message.speaker = by_role(value).unwrap_or(message.speaker),
-                b"type" => message.read_type(value),
-                b"content" | b"parts" | b"output" => message.content = Some(value),
-                b"images" => message.images = Some(value),
-                b"tool_calls" | b"function_call" => message.calls = Some(value),
-                _ => {}
-            }
+            parts.take(name, value);
         }
+        Self::new(whole, parts)
+    }
+
+    fn new(whole: Json<'a>, mut parts: Parts<'a>) -> Result<Self, Malformed> {
+        if !whole.is_object() {
+            parts.content = Some(whole);
+        }
+        let mut message = Self { whole, parts, speaker: parts.speaker(), in_user_message: false };
         if message.speaker == Speaker::User && message.holds(is_result)? {
             message.speaker = Speaker::Result;
             message.in_user_message = true;
         }
         Ok(message)
-    }
-
-    /// Items of the Responses API that are not messages.
-    fn read_type(&mut self, tag: Json<'_>) {
-        let Some(tag) = tag.string() else { return };
-        match &*tag.plain() {
-            // Neither says who spoke it nor what.
-            b"item_reference" => self.speaker = Speaker::Instructions,
-            b"reasoning" => self.speaker = Speaker::Model,
-            tag if tag.ends_with(b"_call_output") => self.speaker = Speaker::Result,
-            tag if tag.ends_with(b"_call") => {
-                self.speaker = Speaker::Model;
-                self.is_call = true;
-            }
-            _ => {}
-        }
     }
 
     /// Whether a person may have said this: also when tools' results travel in the same message.
@@ -226,7 +235,7 @@ impl<'a> Message<'a> {
 
     /// Whether a block of the content has such a member.
     fn holds(&self, is_meant: impl Fn(&[u8], Json<'_>) -> bool) -> Result<bool, Malformed> {
-        for block in self.content.into_iter().flat_map(Json::elements) {
+        for block in self.parts.content.into_iter().flat_map(Json::elements) {
             for member in block?.members() {
                 let (name, value) = member?;
                 if is_meant(&name.plain(), value) {
@@ -238,18 +247,18 @@ impl<'a> Message<'a> {
     }
 
     fn push(&self, text: &mut Fingerprinter) -> Result<(), Malformed> {
-        if let Some(images) = self.images.filter(|images| !images.is_null()) {
+        if let Some(images) = self.parts.images.filter(|images| !images.is_null()) {
             text.opaque(images.text());
         }
-        self.content.map_or(Ok(()), |content| push_content(content, text))
+        self.parts.content.map_or(Ok(()), |content| push_content(content, text))
     }
 
     /// The tool calls of a model's message, wherever its format puts them.
     fn calls(&self, calls: &mut ToolCalls) -> Result<(), Malformed> {
-        if self.is_call {
+        if self.parts.tag.is_some_and(is_call) {
             return add_call(self.whole, calls);
         }
-        if let Some(listed) = self.calls {
+        if let Some(listed) = self.parts.calls {
             if listed.is_object() {
                 add_call(listed, calls)?;
             }
@@ -257,7 +266,7 @@ impl<'a> Message<'a> {
                 add_call(call?, calls)?;
             }
         }
-        for block in self.content.into_iter().flat_map(Json::elements) {
+        for block in self.parts.content.into_iter().flat_map(Json::elements) {
             add_call(block?, calls)?;
         }
         Ok(())
@@ -271,6 +280,22 @@ fn is_result(name: &[u8], value: Json<'_>) -> bool {
         b"type" => value.string().is_some_and(|tag| tag.is("tool_result")),
         _ => false,
     }
+}
+
+fn by_type(tag: Json<'_>) -> Option<Speaker> {
+    match &*tag.string()?.plain() {
+        // Neither says who spoke it nor what.
+        b"item_reference" => Some(Speaker::Instructions),
+        b"reasoning" => Some(Speaker::Model),
+        tag if tag.ends_with(b"_call_output") => Some(Speaker::Result),
+        tag if tag.ends_with(b"_call") => Some(Speaker::Model),
+        _ => None,
+    }
+}
+
+/// Whether an item of the Responses API calls a tool, rather than being a message that holds calls.
+fn is_call(tag: Json<'_>) -> bool {
+    tag.string().is_some_and(|tag| tag.plain().ends_with(b"_call"))
 }
 
 fn by_role(role: Json<'_>) -> Option<Speaker> {

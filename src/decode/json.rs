@@ -157,18 +157,28 @@ struct Walk<'a> {
     /// Whether nothing has been walked yet: then no separator is due.
     fresh: bool,
     failed: bool,
-    /// Whether the beginning is not known: an opening bracket ends a walk back.
-    open: bool,
+    /// The bracket that ends a walk back whose beginning is not known.
+    opened_by: Option<u8>,
 }
 
 impl<'a> Walk<'a> {
     fn new(inside: &'a [u8]) -> Self {
-        Self { rest: inside.trim_ascii(), fresh: true, failed: false, open: false }
+        Self { rest: inside.trim_ascii(), fresh: true, failed: false, opened_by: None }
+    }
+
+    /// A walk back from the end of what `bracket` opens somewhere before.
+    fn open(before: &'a [u8], bracket: u8) -> Self {
+        Self { rest: before.trim_ascii_end(), fresh: true, failed: false, opened_by: Some(bracket) }
+    }
+
+    /// Whether all of it has been walked. An open walk that finds no bracket has not: its beginning is missing.
+    fn is_done(&self) -> bool {
+        self.opened_by.map_or(self.rest.is_empty(), |bracket| self.rest.last() == Some(&bracket))
     }
 
     /// One step of an iterator: nothing at the end, and nothing after an error.
     fn step<T>(&mut self, take: impl FnOnce(&mut Self) -> Option<T>) -> Option<Result<T, Malformed>> {
-        if self.failed || self.rest.is_empty() || (self.open && self.rest.ends_with(b"[")) {
+        if self.failed || self.is_done() {
             return None;
         }
         match take(self) {
@@ -238,8 +248,8 @@ impl<'a> MembersBack<'a> {
     pub fn next_list(&self) -> Option<ElementsBack<'a>> {
         let mut walk = self.0;
         walk.separator_back()?;
-        let rest = walk.rest.strip_suffix(b"]")?.trim_ascii_end();
-        Some(ElementsBack(Walk { rest, fresh: true, failed: false, open: true }))
+        let inside = walk.rest.strip_suffix(b"]")?;
+        Some(ElementsBack(Walk::open(inside, b'[')))
     }
 }
 
@@ -273,6 +283,29 @@ impl<'a> Iterator for Elements<'a> {
 /// Elements of an array, last to first.
 #[derive(Clone)]
 pub struct ElementsBack<'a>(Walk<'a>);
+
+impl<'a> ElementsBack<'a> {
+    /// The next element. Its members, if it is an object, are passed on last to first, in the same walk that finds where
+    /// it begins.
+    pub fn next_with_members(
+        &mut self,
+        mut each: impl FnMut(RawStr<'a>, Json<'a>),
+    ) -> Option<Result<Json<'a>, Malformed>> {
+        self.0.step(|walk| {
+            walk.separator_back()?;
+            let Some(inside) = walk.rest.strip_suffix(b"}") else { return walk.value_back() };
+            let mut members = MembersBack(Walk::open(inside, b'{'));
+            for member in members.by_ref() {
+                let (name, value) = member.ok()?;
+                each(name, value);
+            }
+            let start = members.0.rest.len().checked_sub(1)?;
+            let (rest, object) = walk.rest.split_at_checked(start)?;
+            walk.rest = rest.trim_ascii_end();
+            Some(Json(object))
+        })
+    }
+}
 
 impl<'a> Iterator for ElementsBack<'a> {
     type Item = Result<Json<'a>, Malformed>;

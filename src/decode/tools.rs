@@ -47,7 +47,7 @@ impl ToolCalls {
     }
 
     fn note(&mut self, name: &[u8], arguments: u64) {
-        self.hashes.push(mix(hash_bytes(name, 0).rotate_left(31) ^ arguments));
+        self.hashes.push(mix(hash_bytes(name).rotate_left(31) ^ arguments));
         let name = String::from_utf8_lossy(name);
         let separator = if self.names.is_empty() { "" } else { ", " };
         if !self.names.split(", ").any(|known| known == name)
@@ -132,12 +132,12 @@ fn hash_arguments(text: &[u8]) -> u64 {
         return hash_arguments(b"{}");
     }
     let json = Json::root(text).and_then(|value| hash_value(value, DEPTH_MAX));
-    json.unwrap_or_else(|Malformed| hash_bytes(text, 0))
+    json.unwrap_or_else(|Malformed| hash_bytes(text))
 }
 
 fn hash_value(value: Json<'_>, depth: u32) -> Result<u64, Malformed> {
     if depth == 0 {
-        return Ok(hash_bytes(value.text(), 0));
+        return Ok(hash_bytes(value.text()));
     }
     if let Some(string) = value.string() {
         return hash_string(string.raw());
@@ -157,14 +157,14 @@ fn hash_value(value: Json<'_>, depth: u32) -> Result<u64, Malformed> {
         }
         return Ok(hash);
     }
-    Ok(mix(hash_bytes(value.text(), 0)))
+    Ok(mix(hash_bytes(value.text())))
 }
 
 fn hash_string(raw: &[u8]) -> Result<u64, Malformed> {
     if !raw.contains(&b'\\') {
-        return Ok(hash_bytes(raw, 0));
+        return Ok(hash_bytes(raw));
     }
     let mut text = Vec::with_capacity(raw.len());
     unescape(raw, |piece| text.extend_from_slice(piece))?;
-    Ok(hash_bytes(&text, 0))
+    Ok(hash_bytes(&text))
 }

@@ -1,14 +1,18 @@
 //! JSON string escapes to UTF-8, piece by piece.
 //!
-//! Long pieces without escapes are passed on as they stand in the body; only what stands around escapes is gathered. A lone surrogate
-//! becomes U+FFFD. An escape that JSON does not know is an error: the text is not what its sender meant.
+//! A text without escapes is passed on as it stands in the body, any other is gathered into pieces: code has an escape
+//! every few words, and a piece for each would cost more than copying. A lone surrogate becomes U+FFFD. An escape that
+//! JSON does not know is an error: the text is not what its sender meant.
 
 use memchr::memchr;
 
 use super::json::Malformed;
+use crate::sixteen::Sixteen;
 
-/// Escapes are gathered with what stands between them into pieces of this size: text full of `\\n` has one every few words.
-const GATHER: usize = 1024;
+/// Bytes of a piece.
+const PIECE: usize = 1024;
+/// Bytes copied at once, up to the next escape.
+const STRIDE: usize = 16;
 
 /// Passes the text of a JSON string on in pieces.
 pub fn unescape(mut raw: &[u8], mut piece: impl FnMut(&[u8])) -> Result<(), Malformed> {
@@ -18,47 +22,72 @@ pub fn unescape(mut raw: &[u8], mut piece: impl FnMut(&[u8])) -> Result<(), Malf
         }
         return Ok(());
     }
-    let mut gather = Gather { bytes: [0; GATHER], len: 0, piece };
-    while let Some(at) = memchr(b'\\', raw) {
-        let (plain, escaped) = raw.split_at(at);
-        gather.add(plain);
-        let (character, len) = escape(escaped).ok_or(Malformed)?;
-        gather.add(character.encode_utf8(&mut [0; 4]).as_bytes());
-        raw = escaped.get(len..).unwrap_or_default();
+    let mut gather = Gather { bytes: [0; PIECE + STRIDE], len: 0 };
+    while !raw.is_empty() {
+        if gather.len >= PIECE - STRIDE {
+            piece(gather.take());
+        }
+        let plain = gather.copy(raw);
+        raw = raw.get(plain..).unwrap_or_default();
+        if plain < STRIDE && !raw.is_empty() {
+            let (character, len) = escape(raw).ok_or(Malformed)?;
+            gather.push(character);
+            raw = raw.get(len..).unwrap_or_default();
+        }
     }
-    gather.add(raw);
-    gather.flush();
+    piece(gather.take());
     Ok(())
 }
 
-/// Small pieces to larger ones.
-struct Gather<F> {
-    bytes: [u8; GATHER],
+/// Text without its escapes, so far.
+struct Gather {
+    bytes: [u8; PIECE + STRIDE],
     len: usize,
-    piece: F,
 }
 
-impl<F: FnMut(&[u8])> Gather<F> {
+impl Gather {
+    /// Copies what stands before the next escape, [`STRIDE`] bytes at most, and returns how many bytes that is.
     #[inline(always)]
-    fn add(&mut self, text: &[u8]) {
-        if self.len + text.len() > GATHER {
-            self.flush();
+    fn copy(&mut self, raw: &[u8]) -> usize {
+        let (count, stride) = match (Sixteen::at_start_of(raw), raw.first_chunk::<STRIDE>()) {
+            (Some(bytes), Some(stride)) => ((bytes.equal(b'\\') | 1 << STRIDE).trailing_zeros() as usize, stride),
+            _ => (memchr(b'\\', raw).unwrap_or(raw.len()), &padded(raw)),
+        };
+        // All sixteen: what is beyond the escape is overwritten.
+        if let Some(room) = self.bytes.get_mut(self.len..self.len + STRIDE) {
+            room.copy_from_slice(stride);
         }
-        match self.bytes.get_mut(self.len..self.len + text.len()) {
-            Some(room) => {
-                room.copy_from_slice(text);
-                self.len += text.len();
+        self.len += count;
+        count
+    }
+
+    #[inline(always)]
+    fn push(&mut self, character: char) {
+        match self.bytes.get_mut(self.len) {
+            Some(room) if character.is_ascii() => {
+                *room = character as u8;
+                self.len += 1;
             }
-            None => (self.piece)(text),
+            _ => {
+                let room = self.bytes.get_mut(self.len..self.len + character.len_utf8());
+                self.len += room.map_or(0, |room| character.encode_utf8(room).len());
+            }
         }
     }
 
-    fn flush(&mut self) {
-        if self.len > 0 {
-            (self.piece)(self.bytes.get(..self.len).unwrap_or_default());
-            self.len = 0;
-        }
+    /// What was gathered; nothing is left.
+    fn take(&mut self) -> &[u8] {
+        let len = std::mem::take(&mut self.len);
+        self.bytes.get(..len).unwrap_or_default()
     }
+}
+
+/// The last bytes of a text, fewer than a stride, and zeros.
+#[cold]
+fn padded(raw: &[u8]) -> [u8; STRIDE] {
+    let mut stride = [0; STRIDE];
+    stride.iter_mut().zip(raw).for_each(|(to, from)| *to = *from);
+    stride
 }
 
 /// The character that the escape at the start of `text` stands for, and the escape's length.

@@ -14,9 +14,10 @@
 
 use std::rc::Rc;
 
-use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
+use super::normalise::{Normaliser, Number, Placeholder, Sink, WORD_MAX, Word};
 use super::patterns::{GATHER_MAX, Part, Pattern, cut};
-use super::simhash::{Accumulator, SimHash, mix};
+use super::simhash::{Accumulator, SimHash, follow, mix};
+use crate::sixteen::halves;
 
 /// Steady bytes of a text that are always read: about 100 KB of English or code, 52 KB of Chinese, where every byte is.
 const FULL: usize = 104 * BLOCK;
@@ -29,7 +30,7 @@ const END_BYTES: usize = 4096;
 /// No more bytes than this are read, the end aside: what is all digits or capitals has no steady bytes to count.
 const READ_MAX: usize = 512 * 1024;
 /// Fewer distinct words than this identify nothing: "ok", "done", an empty output.
-const INFORMATIVE_WORDS: u32 = 3;
+const INFORMATIVE_WORDS: usize = 3;
 
 /// What is kept of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,8 +123,7 @@ impl Fingerprinter {
         self.part();
         // One word's worth: an image must not push the text after it into the part that is sampled.
         self.read += 1;
-        let hash = hash_bytes(bytes, 0);
-        self.features.note(hash);
+        let hash = hash_bytes(bytes);
         self.features.votes.add(hash);
     }
 
@@ -254,32 +254,40 @@ fn last(bytes: &[u8], count: usize) -> &[u8] {
 #[derive(Clone, Debug, Default)]
 struct Features {
     votes: Accumulator,
-    digest: u64,
-    distinct_words: u32,
+    /// Identifies the values of plain numbers, in their order.
+    numbers: u64,
+    /// The first distinct words, as many as tell whether there are enough.
+    distinct: [u64; INFORMATIVE_WORDS],
+    distinct_count: usize,
 }
 
 impl Features {
     fn finish(&mut self) -> Fingerprint {
-        let digest = mix(self.digest);
-        let fingerprint = Fingerprint {
-            simhash: self.votes.finish(),
-            digest: (digest >> 32) as u32,
-            informative: self.distinct_words >= INFORMATIVE_WORDS,
-        };
-        self.digest = 0;
-        self.distinct_words = 0;
-        fingerprint
+        let (simhash, order) = self.votes.finish();
+        let numbers = std::mem::take(&mut self.numbers);
+        let distinct = std::mem::take(&mut self.distinct_count);
+        Fingerprint {
+            simhash,
+            digest: (mix(follow(order, numbers)) >> 32) as u32,
+            informative: distinct == INFORMATIVE_WORDS,
+        }
     }
 
-    #[inline(always)]
-    fn note(&mut self, value: u64) {
-        self.digest = (self.digest.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    #[cold]
+    fn note_distinct(&mut self, word: u64) {
+        let (known, free) = self.distinct.split_at_mut(self.distinct_count);
+        if !known.contains(&word)
+            && let Some(slot) = free.first_mut()
+        {
+            *slot = word;
+            self.distinct_count += 1;
+        }
     }
 }
 
 /// Words after which even a plain number only counts or labels: `id`, `attempt`, `retry`.
 const COUNTED: [u64; 3] =
-    [hash_short(0x6469, 2), hash_short(0x0074_706D_6574_7461, 7), hash_short(0x0079_7274_6572, 5)];
+    [hash_short((0x6469, 0)), hash_short((0x0074_706D_6574_7461, 0)), hash_short((0x0079_7274_6572, 0))];
 const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;
 const TIMESTAMP: u64 = 0x1C69_B3F7_4AC4_AE35;
 const ID: u64 = 0xD1B5_4A32_D192_ED03;
@@ -289,19 +297,20 @@ impl Sink for Features {
     #[inline(always)]
     fn word(&mut self, word: Word<'_>) {
         let hash = match word {
-            Word::Ascii(bytes) => hash_bytes(bytes, 0x2020_2020_2020_2020),
-            Word::Folded(bytes) => hash_bytes(bytes, 0),
-            Word::Short(bytes, folded) => hash_short(folded, bytes.len()),
+            Word::Short(_, folded) => hash_short(folded),
+            Word::Ascii(bytes) => hash_ascii(bytes),
+            Word::Folded(bytes) => hash_bytes(bytes),
         };
-        self.note(hash);
-        self.distinct_words += u32::from(self.votes.add(hash));
+        if self.distinct_count < INFORMATIVE_WORDS {
+            self.note_distinct(hash);
+        }
+        self.votes.add(hash);
     }
 
     fn number(&mut self, digits: &[u8], kind: Number) {
-        self.note(match kind {
-            Number::Plain if !COUNTED.contains(&self.votes.latest()) => hash_bytes(digits, 0),
-            Number::Plain | Number::Label => NUMBER,
-        });
+        if kind == Number::Plain && !COUNTED.contains(&self.votes.latest()) {
+            self.numbers = follow(self.numbers, hash_bytes(digits));
+        }
         self.votes.add(NUMBER);
     }
 
@@ -311,7 +320,6 @@ impl Sink for Features {
             Placeholder::Id => ID,
             Placeholder::Custom(index) => mix(CUSTOM ^ u64::from(index)),
         };
-        self.note(hash);
         self.votes.add(hash);
     }
 
@@ -319,11 +327,26 @@ impl Sink for Features {
     fn gap(&mut self, _: &[u8]) {}
 }
 
-/// The hash of a short piece of bytes, each or-ed with its byte of `fold`: 0x20 makes ASCII letters lower case.
-///
-/// Loads overlap where the length is no multiple of eight, so that nothing is copied and no byte is read alone.
+/// The hash of ASCII letters, whatever their case.
+fn hash_ascii(letters: &[u8]) -> u64 {
+    let mut folded = [0; WORD_MAX];
+    folded.iter_mut().zip(letters).for_each(|(to, from)| *to = from | 0x20);
+    match folded.first_chunk() {
+        Some(first) if letters.len() <= 16 => hash_short(halves(first)),
+        _ => hash_bytes(folded.get(..letters.len()).unwrap_or_default()),
+    }
+}
+
+/// The hash of one to sixteen letters, the first in the lowest byte and zeros after the last.
 #[inline(always)]
-pub fn hash_bytes(bytes: &[u8], fold: u64) -> u64 {
+const fn hash_short((low, high): (u64, u64)) -> u64 {
+    let hash = low.wrapping_mul(0x9FB2_1C65_1E98_DF25) ^ high.wrapping_mul(0xE703_7ED1_A0B4_28DB);
+    let hash = (hash ^ (hash >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    hash ^ (hash >> 32)
+}
+
+/// The hash of any bytes.
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
     const K1: u64 = 0x9E37_79B9_7F4A_7C15;
     const K2: u64 = 0xE703_7ED1_A0B4_28DB;
     let len = bytes.len();
@@ -332,31 +355,26 @@ pub fn hash_bytes(bytes: &[u8], fold: u64) -> u64 {
         1..8 => {
             let mut padded = [0; 8];
             padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            hash_short((u64::from_le_bytes(padded) | fold) & ((1 << (len * 8)) - 1), len)
+            mix(u64::from_le_bytes(padded) | (len as u64) << 56)
         }
+        // Loads overlap where the length is no multiple of eight, so that no byte is read alone.
         8..=16 => {
-            let (low, high) = (u64_at(bytes, 0) | fold, u64_at(bytes, len - 8) | fold);
+            let (low, high) = (u64_at(bytes, 0), u64_at(bytes, len - 8));
             mix((low ^ K1.wrapping_mul(len as u64)).wrapping_mul(K2) ^ high.wrapping_mul(K1).rotate_left(32))
         }
-        _ => hash_long(bytes, fold),
+        _ => hash_long(bytes),
     }
 }
 
-/// The hash of one to seven bytes, the first in the lowest byte and zeros beyond the last.
-#[inline(always)]
-const fn hash_short(bytes: u64, len: usize) -> u64 {
-    mix(bytes | (len as u64) << 56)
-}
-
 /// As [`hash_bytes`], for more than 16 bytes.
-fn hash_long(bytes: &[u8], fold: u64) -> u64 {
+fn hash_long(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     for chunk in bytes.chunks(8) {
         let word = match chunk.len() {
             8 => u64_at(chunk, 0),
             _ => u64_at(bytes, bytes.len() - 8),
         };
-        hash = mix(hash ^ (word | fold)).rotate_left(17);
+        hash = mix(hash ^ word).rotate_left(17);
     }
     mix(hash)
 }

@@ -12,4 +12,5 @@ pub mod progress;
 pub mod score;
 pub mod simhash;
 pub mod verdict;
+pub mod votes;
 pub mod window;

@@ -19,12 +19,16 @@
 //! Known inaccuracy: a hexadecimal word with a digit in it (`facade1`) is taken for an id, as is a long identifier with
 //! two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
 
+use crate::sixteen::{Kinds, Sixteen};
+
 /// The longest word; longer runs are cut at this many bytes.
 pub const WORD_MAX: usize = 64;
 /// What must be visible from a token's start to decide it: a number and the group after it are the longest.
 const LOOK_AHEAD: usize = 2 * WORD_MAX + 4;
 /// Chunks are gathered into blocks of this size, so that many small ones cost no more than a large one.
 const BLOCK: usize = 4096;
+/// Bytes behind a block that are loaded with its last word, and taken for nothing.
+const PADDING: usize = 64 + SHORT;
 
 /// What stands for volatile text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +60,9 @@ pub enum Word<'a> {
     Ascii(&'a [u8]),
     /// Already lowercased.
     Folded(&'a [u8]),
-    /// At most seven ASCII letters, as they are and already folded, the first in the lowest byte: most words are short,
-    /// and were loaded into a register to find their end.
-    Short(&'a [u8], u64),
+    /// At most sixteen ASCII letters, as they are and already folded, the first in the lowest byte and zeros after the
+    /// last: most words are short, and were loaded into a register to find their end.
+    Short(&'a [u8], (u64, u64)),
 }
 
 /// What a number is, judged by how it stands.
@@ -104,7 +108,7 @@ fn class(byte: u8) -> u8 {
 /// The streaming pass. Feed it with [`push`](Self::push), end it with [`finish`](Self::finish).
 #[derive(Clone, Debug)]
 pub struct Normaliser {
-    block: Box<[u8; BLOCK]>,
+    block: Box<[u8; BLOCK + PADDING]>,
     filled: usize,
     scanner: Scanner,
 }
@@ -130,7 +134,7 @@ enum Before {
 
 impl Default for Normaliser {
     fn default() -> Self {
-        Self { block: Box::new([0; BLOCK]), filled: 0, scanner: Scanner { before: Before::Gap } }
+        Self { block: Box::new([0; BLOCK + PADDING]), filled: 0, scanner: Scanner { before: Before::Gap } }
     }
 }
 
@@ -145,8 +149,8 @@ impl Normaliser {
             }
             self.filled = end;
             if end == BLOCK {
-                let done = self.scanner.scan(&self.block[..], false, sink);
-                self.block.copy_within(done.., 0);
+                let done = self.scanner.scan(&self.block[..], BLOCK, BLOCK - LOOK_AHEAD, sink);
+                self.block.copy_within(done..BLOCK, 0);
                 self.filled -= done;
             }
             chunk = later;
@@ -155,26 +159,54 @@ impl Normaliser {
 
     /// Says that the text has ended. The normaliser is as new afterwards.
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        self.scanner.scan(self.block.get(..self.filled).unwrap_or_default(), true, sink);
+        self.block.get_mut(self.filled..self.filled + PADDING).unwrap_or_default().fill(0);
+        self.scanner.scan(&self.block[..], self.filled, self.filled, sink);
         self.filled = 0;
         self.scanner.before = Before::Gap;
     }
 }
 
 impl Scanner {
-    /// Emits every token that can be decided and returns how many bytes that took.
+    /// Emits every token that begins before `decidable` and returns how many bytes that took. The text has `len` bytes,
+    /// and behind it stands [`PADDING`].
     #[inline(never)] // a hot loop of its own: V8 compiles it better than inlined into a larger function
-    fn scan(&mut self, text: &[u8], ended: bool, sink: &mut impl Sink) -> usize {
-        let decidable = if ended { text.len() } else { text.len().saturating_sub(LOOK_AHEAD) };
+    fn scan(&mut self, padded: &[u8], len: usize, decidable: usize, sink: &mut impl Sink) -> usize {
+        let text = padded.get(..len).unwrap_or_default();
         let mut at = 0;
         while at < decidable {
-            at += self.step(text.get(at..).unwrap_or_default(), sink);
+            at += self.plain(padded.get(at..).unwrap_or_default(), len - at, decidable - at, sink);
+            if at < decidable {
+                at += self.step(text.get(at..).unwrap_or_default(), sink);
+            }
+        }
+        at.min(len)
+    }
+
+    /// Takes words of letters alone and the gaps between them, which is what most text is made of, until anything else
+    /// comes. Returns how many bytes that took.
+    #[inline(always)]
+    fn plain(&mut self, padded: &[u8], len: usize, decidable: usize, sink: &mut impl Sink) -> usize {
+        if self.before == Before::Number {
+            return 0;
+        }
+        let mut at = 0;
+        while at < decidable
+            && let Some(rest) = padded.get(at..)
+            && let Some(kinds) = Kinds::at_start_of(rest)
+        {
+            let taken = plain_words(rest, kinds, len - at, sink);
+            at += taken;
+            if taken < 64 - SHORT {
+                break;
+            }
+        }
+        if let Some(last) = at.checked_sub(1) {
+            self.before = after_gap(padded.get(last));
         }
         at
     }
 
-    /// Takes one token or gap, or a short word and the space after it, which is what most text is made of.
-    #[inline(always)]
+    /// Takes one token or gap.
     fn step(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         if self.before == Before::Number
             && let Some(len) = number_group(rest)
@@ -182,32 +214,18 @@ impl Scanner {
             // `.5` or `,000` right after a number belongs to it and says nothing new.
             return len;
         }
-        if let Some(word) = ShortWord::at_start_of(rest) {
-            sink.word(Word::Short(rest.get(..word.len).unwrap_or_default(), word.folded));
-            if word.next == b' ' {
-                sink.gap(b" ");
-                self.before = Before::Gap;
-                return word.len + 1;
-            }
-            self.before = Before::Token;
-            return word.len;
-        }
         match rest.first().map_or(0, |&byte| class(byte)) {
             0 => self.gap(rest, sink),
             _ => self.token(rest, sink),
         }
     }
 
-    #[inline(always)]
     fn gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         // Bounded, so that a long gap cannot run past what is decidable by more than a word.
         let rest = rest.get(..WORD_MAX).unwrap_or(rest);
         let len = rest.iter().position(|&byte| class(byte) != 0).unwrap_or(rest.len());
         let bytes = rest.get(..len).unwrap_or_default();
-        self.before = match bytes.last() {
-            Some(b'#' | b'-' | b'_') => Before::Tie,
-            _ => Before::Gap,
-        };
+        self.before = after_gap(bytes.last());
         sink.gap(bytes);
         len
     }
@@ -313,43 +331,44 @@ impl Scanner {
     }
 }
 
-/// One to seven ASCII letters, and nothing right after them that could be part of the same token.
-struct ShortWord {
-    len: usize,
-    /// The letters in lower case, the first in the lowest byte.
-    folded: u64,
-    /// The byte after them.
-    next: u8,
-}
+/// The longest word that is taken in one load.
+const SHORT: usize = 16;
 
-impl ShortWord {
-    /// Judges eight bytes at once.
-    #[inline(always)]
-    fn at_start_of(rest: &[u8]) -> Option<Self> {
-        let bytes = rest.first_chunk().copied().map(u64::from_le_bytes)?;
-        let lower = bytes | (LOW * 0x20);
-        let others = !(in_range(lower, b'a', b'z') & !bytes) & HIGH;
-        // Bits before the first byte that is no letter: 0 where there is none before it, 64 where all are letters.
-        let bits = others.trailing_zeros() & !7;
-        if bits == 0 || bits == 64 {
-            return None;
-        }
-        let next = (bytes >> bits) as u8;
-        let word = Self { len: bits as usize / 8, folded: lower & ((1 << bits) - 1), next };
-        (!next.is_ascii_digit()).then_some(word)
-    }
-}
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// The high bit of each byte that is ASCII and within a range. Bytes that are not ASCII may be marked too.
+/// Takes the words of letters in the first 64 bytes of `rest`, and what is between them, up to the first that is not
+/// whole or not short, or that a digit or a letter beyond ASCII stands next to. Returns how many bytes that took. The
+/// text has `len` bytes; what is behind it is padding.
 #[inline(always)]
-fn in_range(bytes: u64, first: u8, last: u8) -> u64 {
-    let seven = bytes & !HIGH;
-    let from = seven + LOW * u64::from(0x80 - first);
-    let beyond = seven + LOW * u64::from(0x7F - last);
-    from & !beyond & HIGH
+fn plain_words(rest: &[u8], kinds: Kinds, len: usize, sink: &mut impl Sink) -> usize {
+    let stop = kinds.others.trailing_zeros() as usize;
+    let mut starts = kinds.letters & !(kinds.letters << 1);
+    let mut ends = !kinds.letters & kinds.letters << 1;
+    let mut taken = 0;
+    while starts != 0 {
+        let start = starts.trailing_zeros() as usize;
+        // 64 where the word goes on beyond.
+        let end = ends.trailing_zeros() as usize;
+        let Some(bytes) = rest.get(start..).and_then(Sixteen::at_start_of) else { break };
+        let letters = end.wrapping_sub(start);
+        if end >= stop || letters > SHORT || (letters == 8 && rest.get(end) == Some(&b'-')) {
+            break;
+        }
+        sink.gap(rest.get(taken..start).unwrap_or_default());
+        sink.word(Word::Short(rest.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
+        taken = end;
+        starts &= starts - 1;
+        ends &= ends - 1;
+    }
+    let next = (starts.trailing_zeros() as usize).min(stop);
+    sink.gap(rest.get(taken..next.min(len)).unwrap_or_default());
+    next
+}
+
+/// What a gap that ends with this byte is to a number after it.
+fn after_gap(last: Option<&u8>) -> Before {
+    match last {
+        Some(b'#' | b'-' | b'_') => Before::Tie,
+        _ => Before::Gap,
+    }
 }
 
 /// Cuts a character that the word limit would split in two off the end.

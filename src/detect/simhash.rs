@@ -5,12 +5,11 @@
 //! features as often as they occur is blind on long texts, where a few frequent words outvote all others: of 22 million
 //! pairs of different texts it put 78 % of those at 60 KB within 5 bits; this scheme put none there at any length.
 //!
-//! Each feature's hash votes on 64 bits. The votes are counted bit-sliced: plane `k` of a [`Votes`] holds bit `k` of 64
-//! counters side by side, and a carry-save adder takes eight features at once, about seven instructions each where 64
-//! separate counters take sixty.
-//!
-//! Distinctness is a bitmap, not a set: a feature whose slot is taken is lost. It is cleared after 1,024 words, then
-//! after twice as many each time, so that long texts keep voting. Both sides of a comparison lose the same features.
+//! Each feature's hash votes on 64 bits ([`votes`](super::votes) counts them). Distinctness is a bitmap, not a set: a
+//! feature whose slot is taken is lost. It is cleared after 1,024 words, then after twice as many each time, so that long
+//! texts keep voting. Both sides of a comparison lose the same features.
+
+use super::votes::{BATCH, Votes, majority};
 
 /// A 64-bit SimHash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,29 +30,38 @@ impl SimHash {
 /// Fingerprints fewer bits apart than this are similar.
 pub const SIMILAR_BELOW: u32 = 3;
 
-/// Words in the first window of distinctness.
-const FIRST_WINDOW: u32 = 1024;
+/// Words in the first window of distinctness: whole batches.
+const FIRST_WINDOW: usize = 16 * BATCH;
 /// Slots of the bitmap: 32,768, in 4 KB.
 const SLOT_WORDS: usize = 512;
 
-/// Counts votes until [`finish`](Self::finish).
+/// Counts votes until [`finish`](Self::finish). Words are gathered before they vote, so that the loop over them has
+/// no branch in it and keeps its state in registers.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
+    batch: [u64; BATCH],
+    gathered: usize,
+    /// The last word before the batch; 0 at the beginning.
+    previous: u64,
+    /// Identifies all words before the batch, in their order.
+    order: u64,
     words: Votes,
     pairs: Votes,
-    seen: Box<[u64; SLOT_WORDS]>,
-    previous: u64,
-    until_clear: u32,
-    window: u32,
+    seen: Seen,
+    until_clear: usize,
+    window: usize,
 }
 
 impl Default for Accumulator {
     fn default() -> Self {
         Self {
+            batch: [0; BATCH],
+            gathered: 0,
+            previous: 0,
+            order: 0,
             words: Votes::default(),
             pairs: Votes::default(),
-            seen: Box::new([0; SLOT_WORDS]),
-            previous: 0,
+            seen: Seen::default(),
             until_clear: FIRST_WINDOW,
             window: FIRST_WINDOW,
         }
@@ -61,148 +69,115 @@ impl Default for Accumulator {
 }
 
 impl Accumulator {
-    /// Takes the hash of the next word and says whether it was new.
+    /// Takes the hash of the next word.
     #[inline(always)]
-    pub fn add(&mut self, word: u64) -> bool {
-        if self.until_clear == 0 {
-            self.next_window();
+    pub fn add(&mut self, word: u64) {
+        let gathered = self.gathered;
+        if let Some(place) = self.batch.get_mut(gathered) {
+            *place = word;
         }
-        self.until_clear -= 1;
-        let is_new = self.is_new(word);
-        if is_new {
-            self.words.add(word);
+        self.gathered = gathered + 1;
+        if gathered + 1 == BATCH {
+            self.vote();
         }
-        let pair = mix(self.previous.rotate_left(23) ^ word);
-        if self.is_new(pair) {
-            self.pairs.add(pair);
-        }
-        self.previous = word;
-        is_new
     }
 
     /// The hash of the latest word; 0 before the first.
     pub fn latest(&self) -> u64 {
-        self.previous
+        self.gathered.checked_sub(1).and_then(|last| self.batch.get(last)).copied().unwrap_or(self.previous)
     }
 
-    /// The fingerprint of all words so far. The accumulator is as new afterwards.
-    pub fn finish(&mut self) -> SimHash {
-        let hash = majority(&mut self.words, &mut self.pairs);
-        self.reset();
-        SimHash(hash)
-    }
-
-    /// Forgets everything.
-    pub fn reset(&mut self) {
-        self.words = Votes::default();
-        self.pairs = Votes::default();
-        self.seen.fill(0);
+    /// The fingerprint of all words so far, and a hash that identifies them in their order. The accumulator is as new
+    /// afterwards.
+    pub fn finish(&mut self) -> (SimHash, u64) {
+        let voted_before = self.until_clear < FIRST_WINDOW || self.window > FIRST_WINDOW;
+        self.vote();
+        let fingerprint = (SimHash(majority(&self.words, &self.pairs)), self.order);
+        if voted_before {
+            self.seen.clear();
+        } else {
+            // A text of one batch has taken few of the slots.
+            self.words.voters().chain(self.pairs.voters()).for_each(|feature| self.seen.forget(feature));
+        }
+        self.words.clear();
+        self.pairs.clear();
         self.previous = 0;
+        self.order = 0;
         self.window = FIRST_WINDOW;
         self.until_clear = FIRST_WINDOW;
+        fingerprint
     }
 
-    fn next_window(&mut self) {
-        self.seen.fill(0);
-        self.window = self.window.saturating_mul(2);
-        self.until_clear = self.window;
+    /// Lets the gathered words and their pairs vote, those that are new.
+    #[inline(never)] // as the scanner
+    fn vote(&mut self) {
+        if self.until_clear == 0 {
+            self.seen.clear();
+            self.window = self.window.saturating_mul(2);
+            self.until_clear = self.window;
+        }
+        self.until_clear -= self.gathered;
+        let (mut previous, mut order) = (self.previous, self.order);
+        let (mut words, mut pairs) = (0, 0);
+        for &word in self.batch.get(..self.gathered).unwrap_or_default() {
+            let pair = pair(previous, word);
+            // Put in any case: what is not new is overwritten by the next one.
+            self.words.put(words, word);
+            words += self.seen.one_if_new(word);
+            self.pairs.put(pairs, pair);
+            pairs += self.seen.one_if_new(pair);
+            order = follow(order, word);
+            previous = word;
+        }
+        (self.previous, self.order) = (previous, order);
+        self.gathered = 0;
+        self.words.count(words);
+        self.pairs.count(pairs);
+    }
+}
+
+/// Which features have been seen: a bit for each slot, and the highest bits of a feature are its slot.
+#[derive(Clone, Debug)]
+struct Seen(Box<[u64; SLOT_WORDS]>);
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self(Box::new([0; SLOT_WORDS]))
+    }
+}
+
+impl Seen {
+    fn clear(&mut self) {
+        self.0.fill(0);
     }
 
+    fn forget(&mut self, feature: u64) {
+        if let Some(word) = self.0.get_mut((feature >> 55) as usize) {
+            *word = 0;
+        }
+    }
+
+    /// Takes a feature's slot: 1 where it was free, else 0. No branch, since it could not be foreseen.
     #[inline(always)]
-    fn is_new(&mut self, feature: u64) -> bool {
-        let slot = (feature >> 49) as usize;
-        let bit = 1 << (slot & 63);
-        match self.seen.get_mut((slot >> 6) & (SLOT_WORDS - 1)) {
-            Some(word) if *word & bit == 0 => {
-                *word |= bit;
-                true
-            }
-            _ => false,
-        }
+    fn one_if_new(&mut self, feature: u64) -> usize {
+        let slot = (feature >> 49) as u32;
+        let Some(word) = self.0.get_mut((feature >> 55) as usize) else { return 0 };
+        let slots = *word;
+        *word = slots | 1u64.wrapping_shl(slot);
+        (!slots.wrapping_shr(slot) & 1) as usize
     }
 }
 
-/// Bits of a counter: enough for a billion votes.
-const PLANES: usize = 32;
-/// Features taken by the adder at once.
-const BLOCK: usize = 8;
-
-/// 64 counters, bit-sliced: bit `b` of `planes[k]` is bit `k` of counter `b`.
-#[derive(Clone, Debug, Default)]
-struct Votes {
-    waiting: [u64; BLOCK],
-    planes: [u64; PLANES],
-    total: u64,
-}
-
-impl Votes {
-    #[inline(always)]
-    fn add(&mut self, feature: u64) {
-        if let Some(slot) = self.waiting.get_mut(self.total as usize % BLOCK) {
-            *slot = feature;
-        }
-        self.total += 1;
-        if (self.total as usize).is_multiple_of(BLOCK) {
-            self.flush();
-        }
-    }
-
-    /// Adds the waiting features. Slots that wait for none hold 0, which votes for nothing.
-    #[inline(never)]
-    fn flush(&mut self) {
-        let [a, b, c, d, e, f, g, h] = std::mem::take(&mut self.waiting);
-        let (one_a, two_a) = full_add(a, b, c);
-        let (one_b, two_b) = full_add(d, e, f);
-        let (one_c, two_c) = full_add(one_a, one_b, g);
-        let (ones, two_d) = half_add(one_c, h);
-        let (two_e, four_a) = full_add(two_a, two_b, two_c);
-        let (twos, four_b) = half_add(two_e, two_d);
-        let (fours, eights) = half_add(four_a, four_b);
-        let [plane_0, plane_1, plane_2, plane_3, higher @ ..] = &mut self.planes;
-        let mut carry;
-        (*plane_0, carry) = half_add(*plane_0, ones);
-        (*plane_1, carry) = full_add(*plane_1, twos, carry);
-        (*plane_2, carry) = full_add(*plane_2, fours, carry);
-        (*plane_3, carry) = full_add(*plane_3, eights, carry);
-        for plane in higher {
-            if carry == 0 {
-                return;
-            }
-            (*plane, carry) = half_add(*plane, carry);
-        }
-    }
-}
-
+/// The hash of two neighbouring words. Theirs are well mixed, so that little is left to do.
 #[inline(always)]
-fn half_add(a: u64, b: u64) -> (u64, u64) {
-    (a ^ b, a & b)
+fn pair(first: u64, second: u64) -> u64 {
+    (first.rotate_left(23) ^ second).wrapping_mul(0x9FB2_1C65_1E98_DF25)
 }
 
+/// The hash of a sequence that another value follows.
 #[inline(always)]
-fn full_add(a: u64, b: u64, c: u64) -> (u64, u64) {
-    let half = a ^ b;
-    (half ^ c, (a & b) | (half & c))
-}
-
-/// The bits for which more than half of the weight voted: `2 * words + pairs > total / 2`, all 64 at once.
-fn majority(words: &mut Votes, pairs: &mut Votes) -> u64 {
-    words.flush();
-    pairs.flush();
-    let half = (2 * words.total + pairs.total) / 2;
-    let mut sums = [0; PLANES];
-    let mut carry = 0;
-    let doubled = std::iter::once(&0).chain(&words.planes);
-    for ((sum, word), pair) in sums.iter_mut().zip(doubled).zip(&pairs.planes) {
-        (*sum, carry) = full_add(*word, *pair, carry);
-    }
-    let mut above = 0;
-    let mut equal = u64::MAX;
-    for (plane, sum) in sums.iter().enumerate().rev() {
-        let limit = if half >> plane & 1 == 1 { u64::MAX } else { 0 };
-        above |= equal & sum & !limit;
-        equal &= !(sum ^ limit);
-    }
-    above
+pub fn follow(sequence: u64, value: u64) -> u64 {
+    (sequence.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// Spreads every bit over all others.
@@ -234,7 +209,7 @@ mod tests {
                 left = window;
             }
             left -= 1;
-            for (feature, weight) in [(word, 2), (mix(previous.rotate_left(23) ^ word), 1)] {
+            for (feature, weight) in [(word, 2), (pair(previous, word), 1)] {
                 if seen.insert(feature >> 49) {
                     for (bit, counter) in counters.iter_mut().enumerate() {
                         *counter += if feature >> bit & 1 == 1 { weight } else { -weight };
@@ -256,8 +231,8 @@ mod tests {
             for &word in &words {
                 accumulator.add(word);
             }
-            prop_assert_eq!(accumulator.finish(), naive(&words));
-            prop_assert_eq!(accumulator.finish(), SimHash(0), "as new afterwards");
+            prop_assert_eq!(accumulator.finish().0, naive(&words));
+            prop_assert_eq!(accumulator.finish(), (SimHash(0), 0), "as new afterwards");
         }
     }
 

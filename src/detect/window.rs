@@ -10,7 +10,7 @@
 
 use super::fingerprint::Fingerprint;
 use super::simhash::SimHash;
-use crate::codec::Reader;
+use crate::codec::{Reader, Writer};
 use crate::wire::Counting;
 
 /// Identifies a set of tool calls by name and arguments; never 0.
@@ -182,7 +182,7 @@ impl Window {
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.next.to_le_bytes());
         for call in &self.calls {
-            encode_call(call, &mut bytes);
+            bytes.extend(encode_call(call));
         }
         bytes
     }
@@ -203,15 +203,13 @@ impl Window {
         let counting = Counting::from_code(reader.byte()?)?;
         let generation = reader.u64()?;
         let next = reader.u32()?;
-        if calls.len() % CALL != 0 {
-            return None;
-        }
-        let calls = calls.chunks_exact(CALL).map(|bytes| decode_call(Reader(bytes))).collect::<Option<_>>()?;
+        let (calls, []) = calls.as_chunks() else { return None };
+        let calls = calls.iter().map(decode_call).collect::<Option<_>>()?;
         Some(Self { generation, counting, next, calls })
     }
 }
 
-fn encode_call(call: &Call, bytes: &mut Vec<u8>) {
+fn encode_call(call: &Call) -> [u8; CALL] {
     let text = call.answer.text();
     let mut flags = 0;
     let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
@@ -223,18 +221,22 @@ fn encode_call(call: &Call, bytes: &mut Vec<u8>) {
     set(ANSWERED, matches!(call.answer, Answer::Text(_) | Answer::Tools { .. }));
     set(SPOKEN, text.is_some());
     set(FAILED, call.answer == Answer::Failed);
-    bytes.push(flags);
-    bytes.extend(call.at_ms.to_le_bytes());
-    bytes.extend(call.input.simhash.0.to_le_bytes());
-    bytes.extend(call.input.digest.to_le_bytes());
-    bytes.extend(ToolSignature::code(call.tools.signature()).to_le_bytes());
+    let mut bytes = [0; CALL];
+    let mut writer = Writer(&mut bytes);
+    writer.put([flags]);
+    writer.put(call.at_ms.to_le_bytes());
+    writer.put(call.input.simhash.0.to_le_bytes());
+    writer.put(call.input.digest.to_le_bytes());
+    writer.put(ToolSignature::code(call.tools.signature()).to_le_bytes());
     let text = text.unwrap_or_default();
-    bytes.extend(text.simhash.0.to_le_bytes());
-    bytes.extend(text.digest.to_le_bytes());
-    bytes.extend(ToolSignature::code(call.answer.tools()).to_le_bytes());
+    writer.put(text.simhash.0.to_le_bytes());
+    writer.put(text.digest.to_le_bytes());
+    writer.put(ToolSignature::code(call.answer.tools()).to_le_bytes());
+    bytes
 }
 
-fn decode_call(mut reader: Reader<'_>) -> Option<Call> {
+fn decode_call(bytes: &[u8; CALL]) -> Option<Call> {
+    let mut reader = Reader(bytes);
     let flags = reader.byte()?;
     let is = |flag| flags & flag != 0;
     let at_ms = reader.u64()?;

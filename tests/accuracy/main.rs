@@ -142,8 +142,9 @@ fn numbers_timestamps_and_ids_change_nothing() {
         let start: String = text.chars().take(60).collect();
         let changed = other_digits(text, &mut dice);
         assert_eq!(simhash(text), simhash(&changed), "other digits in {start:?}");
-        let [a, b] = [scattered(text, &mut dice), scattered(text, &mut dice)];
-        assert_ne!(a, b);
+        let a = scattered(text, &mut dice);
+        // Dice may fall the same way twice where there is little to scatter.
+        let b = (0..100).map(|_| scattered(text, &mut dice)).find(|b| *b != a).unwrap();
         assert_eq!(simhash(&a), simhash(&b), "other numbers, timestamps and ids in {start:?}");
     }
     println!("{} texts, distance 0 each", texts.len());

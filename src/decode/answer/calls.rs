@@ -64,8 +64,8 @@ impl CallsInParts {
     }
 
     fn part(&mut self, index: Option<Json<'_>>, id: Option<Json<'_>>) -> Result<&mut Part, Malformed> {
-        let key = hash_bytes(index.map_or(&b""[..], Json::text), 0);
-        let id = id.and_then(Json::string).map(|id| id.raw()).filter(|id| !id.is_empty()).map(|id| hash_bytes(id, 0));
+        let key = hash_bytes(index.map_or(&b""[..], Json::text));
+        let id = id.and_then(Json::string).map(|id| id.raw()).filter(|id| !id.is_empty()).map(hash_bytes);
         let is_same = |part: &Part| part.key == key && (id.is_none() || part.id.is_none() || part.id == id);
         // The latest call of that number is the one that goes on.
         let known = self.parts.iter().rposition(|part| part.key == key);

@@ -1,0 +1,239 @@
+//! Many bytes at once: which of them are what, as a mask with one bit each, the first byte's the lowest.
+//!
+//! One vector on wasm32 with simd128 and on x86_64, a plain loop elsewhere; the loop is also what the tests compare with.
+
+/// Sixteen bytes of a text.
+#[derive(Clone, Copy)]
+pub struct Sixteen(lanes::Lanes);
+
+impl Sixteen {
+    /// The bytes at the start of `text`, if there are as many.
+    #[inline(always)]
+    pub fn at_start_of(text: &[u8]) -> Option<Self> {
+        text.first_chunk().map(|bytes| Self(lanes::load(bytes)))
+    }
+
+    /// Which are this byte.
+    #[inline(always)]
+    pub fn equal(self, byte: u8) -> u32 {
+        lanes::equal(self.0, byte)
+    }
+
+    /// The first `len` bytes with bit 5 set, which folds the case of letters, and zeros after them: two numbers of eight.
+    #[inline(always)]
+    pub fn folded(self, len: u32) -> (u64, u64) {
+        lanes::folded(self.0, len as u8)
+    }
+}
+
+/// What 64 bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// ASCII letters.
+    pub letters: u64,
+    /// ASCII digits, and all beyond ASCII.
+    pub others: u64,
+}
+
+impl Kinds {
+    /// Of the bytes at the start of `text`, if there are as many.
+    #[inline(always)]
+    pub fn at_start_of(text: &[u8]) -> Option<Self> {
+        let (parts, _) = text.first_chunk::<64>()?.as_chunks();
+        Some(parts.iter().rev().fold(Self { letters: 0, others: 0 }, |kinds, part| {
+            let lanes = lanes::load(part);
+            let others = lanes::digits(lanes) | lanes::beyond_ascii(lanes);
+            Self {
+                letters: kinds.letters << 16 | u64::from(lanes::letters(lanes)),
+                others: kinds.others << 16 | u64::from(others),
+            }
+        }))
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod lanes {
+    use std::arch::wasm32::{
+        i8x16_bitmask, u8x16, u8x16_eq, u8x16_lt, u8x16_splat, u8x16_sub, u64x2, u64x2_extract_lane, v128, v128_and,
+        v128_or,
+    };
+
+    pub type Lanes = v128;
+
+    #[inline(always)]
+    pub fn load(bytes: &[u8; 16]) -> Lanes {
+        let (low, high) = super::halves(bytes);
+        u64x2(low, high)
+    }
+
+    #[inline(always)]
+    pub fn equal(lanes: Lanes, byte: u8) -> u32 {
+        u32::from(i8x16_bitmask(u8x16_eq(lanes, u8x16_splat(byte))))
+    }
+
+    #[inline(always)]
+    pub fn letters(lanes: Lanes) -> u32 {
+        below(v128_or(lanes, u8x16_splat(0x20)), b'a', 26)
+    }
+
+    #[inline(always)]
+    pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
+        let places = u8x16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let kept = v128_and(v128_or(lanes, u8x16_splat(0x20)), u8x16_lt(places, u8x16_splat(len)));
+        (u64x2_extract_lane::<0>(kept), u64x2_extract_lane::<1>(kept))
+    }
+
+    #[inline(always)]
+    pub fn digits(lanes: Lanes) -> u32 {
+        below(lanes, b'0', 10)
+    }
+
+    #[inline(always)]
+    pub fn beyond_ascii(lanes: Lanes) -> u32 {
+        u32::from(i8x16_bitmask(lanes))
+    }
+
+    /// Which are one of the `count` bytes from `first` on.
+    #[inline(always)]
+    fn below(lanes: Lanes, first: u8, count: u8) -> u32 {
+        u32::from(i8x16_bitmask(u8x16_lt(u8x16_sub(lanes, u8x16_splat(first)), u8x16_splat(count))))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod lanes {
+    #![allow(unsafe_code)] // calls of vector functions: none takes a pointer, and every x86_64 has SSE2
+
+    use std::arch::x86_64::{
+        __m128i, _mm_add_epi8, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_cvtsi128_si64, _mm_movemask_epi8,
+        _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8, _mm_setr_epi8, _mm_unpackhi_epi64,
+    };
+
+    pub type Lanes = __m128i;
+
+    #[inline(always)]
+    pub fn load(bytes: &[u8; 16]) -> Lanes {
+        let (low, high) = super::halves(bytes);
+        // SAFETY: every x86_64 has SSE2.
+        unsafe { _mm_set_epi64x(high.cast_signed(), low.cast_signed()) }
+    }
+
+    #[inline(always)]
+    pub fn equal(lanes: Lanes, byte: u8) -> u32 {
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(lanes, _mm_set1_epi8(byte.cast_signed()))).cast_unsigned() }
+    }
+
+    #[inline(always)]
+    pub fn letters(lanes: Lanes) -> u32 {
+        // SAFETY: as above.
+        below(unsafe { _mm_or_si128(lanes, _mm_set1_epi8(0x20)) }, b'a', 26)
+    }
+
+    #[inline(always)]
+    pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
+        // SAFETY: as above.
+        unsafe {
+            let places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let kept = _mm_cmplt_epi8(places, _mm_set1_epi8(len.cast_signed()));
+            let folded = _mm_and_si128(_mm_or_si128(lanes, _mm_set1_epi8(0x20)), kept);
+            let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(folded, folded));
+            (_mm_cvtsi128_si64(folded).cast_unsigned(), high.cast_unsigned())
+        }
+    }
+
+    #[inline(always)]
+    pub fn digits(lanes: Lanes) -> u32 {
+        below(lanes, b'0', 10)
+    }
+
+    #[inline(always)]
+    pub fn beyond_ascii(lanes: Lanes) -> u32 {
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(lanes).cast_unsigned() }
+    }
+
+    /// Which are one of the `count` bytes from `first` on. Comparisons are signed here: the first is moved to the lowest.
+    #[inline(always)]
+    fn below(lanes: Lanes, first: u8, count: u8) -> u32 {
+        let to_lowest = 0x80_u8.wrapping_sub(first).cast_signed();
+        let limit = 0x80_u8.wrapping_add(count).cast_signed();
+        // SAFETY: as above.
+        unsafe {
+            let moved = _mm_add_epi8(lanes, _mm_set1_epi8(to_lowest));
+            _mm_movemask_epi8(_mm_cmplt_epi8(moved, _mm_set1_epi8(limit))).cast_unsigned()
+        }
+    }
+}
+
+#[cfg(not(any(all(target_arch = "wasm32", target_feature = "simd128"), target_arch = "x86_64")))]
+use plain as lanes;
+
+/// What is meant, a byte at a time.
+#[cfg(any(test, not(any(all(target_arch = "wasm32", target_feature = "simd128"), target_arch = "x86_64"))))]
+mod plain {
+    pub type Lanes = [u8; 16];
+
+    pub fn load(bytes: &[u8; 16]) -> Lanes {
+        *bytes
+    }
+
+    pub fn equal(lanes: Lanes, byte: u8) -> u32 {
+        mask(lanes, |one| one == byte)
+    }
+
+    pub fn letters(lanes: Lanes) -> u32 {
+        mask(lanes, |one| one.is_ascii_alphabetic())
+    }
+
+    pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
+        let mut places = 0..len;
+        super::halves(&lanes.map(|byte| if places.next().is_some() { byte | 0x20 } else { 0 }))
+    }
+
+    pub fn digits(lanes: Lanes) -> u32 {
+        mask(lanes, |one| one.is_ascii_digit())
+    }
+
+    pub fn beyond_ascii(lanes: Lanes) -> u32 {
+        mask(lanes, |one| !one.is_ascii())
+    }
+
+    fn mask(lanes: Lanes, is: impl Fn(u8) -> bool) -> u32 {
+        lanes.iter().enumerate().fold(0, |mask, (lane, &byte)| mask | u32::from(is(byte)) << lane)
+    }
+}
+
+/// The first eight bytes and the last eight, as numbers.
+#[inline(always)]
+pub const fn halves(bytes: &[u8; 16]) -> (u64, u64) {
+    let whole = u128::from_le_bytes(*bytes);
+    (whole as u64, (whole >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_say_of_every_byte_in_every_place_what_the_loop_says() {
+        for byte in 0..=255u8 {
+            let bytes: [u8; 64] = std::array::from_fn(|at| byte.wrapping_add((at as u8).wrapping_mul(29)));
+            let mut kinds = Kinds { letters: 0, others: 0 };
+            for (part, sixteen) in bytes.as_chunks().0.iter().enumerate() {
+                let lanes = plain::load(sixteen);
+                kinds.letters |= u64::from(plain::letters(lanes)) << (16 * part);
+                kinds.others |= u64::from(plain::digits(lanes) | plain::beyond_ascii(lanes)) << (16 * part);
+            }
+            assert_eq!(Kinds::at_start_of(&bytes), Some(kinds));
+            for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {
+                let (fast, slow) = (Sixteen::at_start_of(sixteen), plain::load(sixteen));
+                assert_eq!(fast.map(|fast| fast.equal(byte)), Some(plain::equal(slow, byte)));
+                for len in 0..=16 {
+                    assert_eq!(fast.map(|fast| fast.folded(len)), Some(plain::folded(slow, len as u8)));
+                }
+            }
+        }
+        assert!(Sixteen::at_start_of(&[b'a'; 15]).is_none() && Kinds::at_start_of(&[b'a'; 63]).is_none());
+    }
+}
