@@ -10,7 +10,7 @@ MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch
 # Debug information down to lines is enough for a backtrace and halves the build.
 export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
-.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium screenshots fuzz images compose-demo dist fmt clean
+.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium screenshots fuzz bench images compose-demo dist fmt clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -64,6 +64,9 @@ fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
 	else \
 	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(FUZZ_SECONDS); \
 	fi
+
+bench: toolchain ## every number of docs/benchmarks.md, measured anew (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
+	tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 # The registry and folder before an image's name, with its slash: IMAGE_PREFIX=registry.example.com/team/
 IMAGE_PREFIX ?=

@@ -4,7 +4,10 @@
 use agent_kill_switch::detect::display::normalised;
 use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
 use proptest::prelude::*;
-use regex_lite::Regex;
+
+#[path = "../bench/src/naive/normalise.rs"]
+#[allow(clippy::panic)] // a test fails by panicking
+mod oracle;
 
 fn fingerprint(text: &str) -> Fingerprint {
     let mut fingerprinter = Fingerprinter::default();
@@ -123,126 +126,5 @@ proptest! {
             rest = later;
         }
         prop_assert_eq!(chunked.finish(), fingerprint(&text));
-    }
-}
-
-mod oracle {
-    //! The rules as regular expressions, applied word by word.
-
-    use std::sync::LazyLock;
-
-    use super::Regex;
-
-    const END: &str = "(?:[^0-9A-Za-z]|$)";
-
-    struct Rules {
-        run: Regex,
-        uuid: Regex,
-        timestamp: Regex,
-        group: Regex,
-    }
-
-    static RULES: LazyLock<Rules> = LazyLock::new(|| {
-        let hex = "[0-9a-fA-F]";
-        Rules {
-            run: Regex::new("^[0-9A-Za-z]{1,64}").unwrap(),
-            uuid: Regex::new(&format!("^{hex}{{8}}-{hex}{{4}}-{hex}{{4}}-{hex}{{4}}-{hex}{{12}}{END}")).unwrap(),
-            timestamp: Regex::new(&format!(
-                r"^([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[Tt][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.,][0-9]{{1,9}})?)?(?:[Zz]|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?)?){END}"
-            ))
-            .unwrap(),
-            group: Regex::new(&format!("^([.,][0-9]{{1,64}}){END}")).unwrap(),
-        }
-    });
-
-    pub fn normalised(text: &str) -> String {
-        let mut out = Out::default();
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            rest = match first {
-                c if c.is_ascii_alphanumeric() => RULES.word(rest, &mut out),
-                c if c.is_ascii() => {
-                    out.gap(c);
-                    &rest[1..]
-                }
-                _ => other(rest, &mut out),
-            };
-        }
-        out.text
-    }
-
-    impl Rules {
-        fn word<'a>(&self, rest: &'a str, out: &mut Out) -> &'a str {
-            let run = self.run.find(rest).unwrap().as_str();
-            if run.len() == 8 && self.uuid.is_match(rest) {
-                out.write("<ID>");
-                return &rest[36..];
-            }
-            let digits = run.chars().all(|c| c.is_ascii_digit());
-            if digits {
-                if run.len() == 4
-                    && let Some(hit) = self.timestamp.captures(rest)
-                {
-                    out.write("<TS>");
-                    return &rest[hit.get(1).unwrap().len()..];
-                }
-                out.write("<NUM>");
-                let mut rest = &rest[run.len()..];
-                while let Some(group) = self.group.captures(rest) {
-                    rest = &rest[group.get(1).unwrap().len()..];
-                }
-                return rest;
-            }
-            out.write(&mixed(&run.to_lowercase()));
-            &rest[run.len()..]
-        }
-    }
-
-    fn mixed(run: &str) -> String {
-        let is = |pattern: &str| Regex::new(pattern).unwrap().is_match(run);
-        let groups = Regex::new("[0-9]+").unwrap().find_iter(run).count();
-        match () {
-            () if is("^0x[0-9a-f]+$") => "<NUM>".into(),
-            () if is("^[0-9a-f]{7,}$") && is("[0-9]") => "<ID>".into(),
-            () if run.len() >= 16 && groups >= 2 => "<ID>".into(),
-            () => Regex::new("[0-9]+").unwrap().replace_all(run, "<NUM>").into_owned(),
-        }
-    }
-
-    fn other<'a>(rest: &'a str, out: &mut Out) -> &'a str {
-        let mut len = 0;
-        for c in rest.chars().take_while(|c| !c.is_ascii()) {
-            if len + c.len_utf8() > 64 {
-                break;
-            }
-            len += c.len_utf8();
-        }
-        for c in rest[..len].chars() {
-            let symbol = matches!(c as u32, 0x2000..=0x2BFF | 0x3000..=0x303F | 0xFE00..=0xFE0F | 0xFF00..=0xFF0F)
-                || c.is_control()
-                || c.is_whitespace()
-                || ((c as u32) < 0xE00 && !c.is_alphanumeric());
-            if symbol { out.gap(c) } else { out.write(&c.to_lowercase().to_string()) }
-        }
-        &rest[len..]
-    }
-
-    #[derive(Default)]
-    struct Out {
-        text: String,
-        space: bool,
-    }
-
-    impl Out {
-        fn write(&mut self, piece: &str) {
-            if std::mem::take(&mut self.space) && !self.text.is_empty() {
-                self.text.push(' ');
-            }
-            self.text.push_str(piece);
-        }
-
-        fn gap(&mut self, c: char) {
-            if c.is_whitespace() { self.space = true } else { self.write(&c.to_string()) }
-        }
     }
 }

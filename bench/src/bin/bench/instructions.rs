@@ -1,0 +1,52 @@
+//! Instructions of one call, counted by callgrind: the same number every time, however busy the machine.
+//!
+//! Counted natively, for the second of two calls: the first has bound what is bound late, and filled what is filled once.
+
+use std::process::Command;
+
+use bench::body::{ALL, Body, Shape};
+use bench::cell::SEED;
+
+use crate::options::Options;
+use crate::paths;
+use crate::row::{Goal, Row, Unit, Value};
+
+/// Counts them for every body, or in a hurry for those with a goal.
+pub fn measure(options: &Options) -> Vec<Row> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: valgrind is not installed, so no instructions were counted");
+        return Vec::new();
+    }
+    let bodies = ALL.iter().enumerate().filter(|(_, body)| !options.quick || body.kilobytes == 100);
+    bodies.flat_map(|(number, body)| rows(*body, count(number))).collect()
+}
+
+fn rows(body: Body, instructions: f64) -> Vec<Row> {
+    let bytes = body.text(SEED).len() as f64;
+    let per_kilobyte = Value(instructions / bytes * 1024.0, Unit::Count);
+    let before = match (body.shape, body.kilobytes) {
+        (Shape::Message, 100) => ", 96 per byte before it was optimised",
+        (Shape::History, 100) => ", 902,000 before it was optimised",
+        _ => "",
+    };
+    let measured = format!("{per_kilobyte} per KB{before}");
+    let in_all = Goal::AtMost(13_000.0);
+    let goal = if body.shape == Shape::History && body.kilobytes == 100 { in_all } else { Goal::None };
+    let mut rows = vec![Row::new(format!("instructions: {body}"), measured, Value(instructions, Unit::Count), goal)];
+    if body.shape == Shape::Message && body.kilobytes == 100 {
+        let per_byte = Value(instructions / bytes, Unit::Count);
+        rows.push(Row::new(format!("instructions per byte: {body}"), "", per_byte, Goal::AtMost(19.0)));
+    }
+    rows
+}
+
+fn count(body: usize) -> f64 {
+    let mut command = Command::new("valgrind");
+    command.env("LD_BIND_NOW", "1");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_call*"]);
+    command.arg(paths::measured("pipeline")).arg("once").arg(body.to_string());
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
+    count.filter(|count| *count > 0.0).unwrap_or_else(|| panic!("valgrind counted nothing: {text}"))
+}

@@ -1,0 +1,25 @@
+//! Where what `make bench` has built lies: beside this program, in cargo's folders.
+
+use std::path::{Path, PathBuf};
+
+/// The project.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the project")
+}
+
+/// A native program that is measured.
+pub fn measured(name: &str) -> PathBuf {
+    built(&format!("measured/{name}"))
+}
+
+/// A module.
+pub fn module(name: &str) -> PathBuf {
+    built(&format!("wasm32-wasip1/wasm/{name}.wasm"))
+}
+
+fn built(file: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a process knows its own file");
+    let path = own.ancestors().nth(2).expect("a program lies in a profile's folder").join(file);
+    assert!(path.is_file(), "{} is missing: `make bench` builds it", path.display());
+    path
+}

@@ -1,0 +1,70 @@
+//! The pipeline natively.
+//!
+//! `pipeline time ROUNDS SLICE_MS` prints a line of JSON for each cell of each round, as `pipeline.mjs` does for the
+//! module. `pipeline once BODY` goes through body number BODY a few times, the last of them in a function of its own, so
+//! that a tool that counts instructions can be told to count that one only.
+#![allow(clippy::panic, clippy::expect_used)] // tooling: a panic with a good message is the result that is wanted
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use bench::body::ALL;
+use bench::cell::{Table, WAYS};
+
+/// The code of the fast way.
+const FAST: usize = 0;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| -> u32 {
+        arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("argument {index}: a number"))
+    };
+    match arguments.first().map(String::as_str) {
+        Some("time") => time(number(1), Duration::from_millis(u64::from(number(2)))),
+        Some("once") => once(number(1) as usize),
+        _ => panic!("time ROUNDS SLICE_MS, or once BODY"),
+    }
+}
+
+fn time(rounds: u32, slice: Duration) {
+    let mut table = Table::default();
+    let cells: Vec<(usize, usize)> =
+        (0..ALL.len()).flat_map(|body| (0..WAYS.len()).map(move |way| (body, way))).collect();
+    let times: Vec<u32> = cells.iter().map(|&(body, way)| times(&mut table, (body, way), slice)).collect();
+    for round in 0..rounds {
+        for (&(body, way), &times) in cells.iter().zip(&times) {
+            let ns = elapsed(&mut table, (body, way), times).as_nanos() as f64 / f64::from(times);
+            println!(r#"{{"round":{round},"body":{body},"way":{way},"ns":{ns:.1}}}"#);
+        }
+    }
+}
+
+/// How often a cell can be gone through in a slice of time, once it is warm.
+fn times(table: &mut Table, cell: (usize, usize), slice: Duration) -> u32 {
+    let mut times = 1;
+    loop {
+        let taken = elapsed(table, cell, times);
+        if taken * 4 > slice {
+            return (f64::from(times) * slice.as_secs_f64() / taken.as_secs_f64()).ceil().max(1.0) as u32;
+        }
+        times *= 4;
+    }
+}
+
+fn elapsed(table: &mut Table, (body, way): (usize, usize), times: u32) -> Duration {
+    let started = Instant::now();
+    black_box(table.run(way, body, times));
+    started.elapsed()
+}
+
+fn once(body: usize) {
+    let mut table = Table::default();
+    black_box(table.run(FAST, body, 3));
+    black_box(counted_call(&mut table, body));
+}
+
+/// The call that is counted.
+#[inline(never)]
+fn counted_call(table: &mut Table, body: usize) -> u64 {
+    table.run(FAST, body, 1)
+}

@@ -1,0 +1,64 @@
+//! One cell of the pipeline's table: one way on one body, so often.
+
+use agent_kill_switch::wire::Counting;
+
+use crate::body::{ALL, Body};
+use crate::floor::copy_and_touch;
+use crate::pipeline::Pipeline;
+
+/// The seed of the bodies that are measured.
+pub const SEED: u64 = 1;
+
+/// What is measured on a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Way {
+    /// The real pipeline.
+    Fast,
+    /// The naive one.
+    Naive,
+    /// Copy and touch.
+    Floor,
+}
+
+/// All of them, by their code.
+pub const WAYS: [Way; 3] = [Way::Fast, Way::Naive, Way::Floor];
+
+/// Everything that the cells need.
+pub struct Table {
+    bodies: Vec<(Body, String)>,
+    progress: Pipeline,
+    literal: Pipeline,
+    copy: Vec<u8>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            bodies: ALL.iter().map(|body| (*body, body.text(SEED))).collect(),
+            progress: Pipeline::new(Counting::Progress),
+            literal: Pipeline::new(Counting::Literal),
+            copy: Vec::new(),
+        }
+    }
+}
+
+impl Table {
+    /// Goes one way on a body, both by their number, so often.
+    pub fn run(&mut self, way: usize, body: usize, times: u32) -> u64 {
+        let (Some(way), Some((body, text))) = (WAYS.get(way), self.bodies.get(body)) else { return 0 };
+        let pipeline = match body.counting() {
+            Counting::Progress => &mut self.progress,
+            Counting::Literal => &mut self.literal,
+        };
+        let mut all = 0;
+        for _ in 0..times {
+            let text = std::hint::black_box(text.as_bytes());
+            all ^= match way {
+                Way::Fast => pipeline.fast(text),
+                Way::Naive => pipeline.naive(text),
+                Way::Floor => copy_and_touch(text, &mut self.copy),
+            };
+        }
+        all
+    }
+}

@@ -1,0 +1,199 @@
+//! The rules of normalisation as regular expressions: passes over the whole text for UUIDs, timestamps and words, and
+//! a look at each word that holds a digit.
+//!
+//! Also part of `tests/normalise.rs`, where it is the oracle of the streaming one on arbitrary text.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+/// A piece of normalised text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// Letters in lower case.
+    Word(String),
+    /// Digits; `plain` where they stand free, as counts do.
+    Number {
+        /// As they are written, without the groups after them.
+        digits: &'a str,
+        /// Whether they stand free.
+        plain: bool,
+    },
+    /// `<TS>`
+    Timestamp,
+    /// `<ID>`
+    Id,
+    /// A character that is part of no word.
+    Gap(char),
+}
+
+/// The longest word.
+const WORD_MAX: usize = 64;
+
+struct Rules {
+    run: Regex,
+    uuid: Regex,
+    timestamp: Regex,
+    group: Regex,
+    hex_number: Regex,
+    hex_id: Regex,
+    digits: Regex,
+}
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| {
+    let rule = |pattern: String| Regex::new(&pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+    let (hex, end) = ("[0-9a-fA-F]", "(?:[^0-9A-Za-z]|$)");
+    let date = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+    let time = "[Tt][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?";
+    let zone = "[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?";
+    Rules {
+        run: rule("[0-9A-Za-z]+".to_owned()),
+        uuid: rule(format!("{hex}{{8}}-{hex}{{4}}-{hex}{{4}}-{hex}{{4}}-{hex}{{12}}{end}")),
+        timestamp: rule(format!("({date}(?:{time}(?:{zone})?)?){end}")),
+        group: rule(format!("^([.,][0-9]{{1,64}}){end}")),
+        hex_number: rule(format!("^0[xX]{hex}+$")),
+        hex_id: rule(format!("^{hex}{{7,}}$")),
+        digits: rule("[0-9]+".to_owned()),
+    }
+});
+
+/// Cuts a text into tokens.
+pub fn tokens(text: &str) -> Vec<Token<'_>> {
+    let rules = &*RULES;
+    let uuids: HashSet<usize> = rules.uuid.find_iter(text).map(|hit| hit.start()).collect();
+    let stamps = rules.timestamp.captures_iter(text).filter_map(|hit| hit.get(1));
+    let stamps: HashMap<usize, usize> = stamps.map(|stamp| (stamp.start(), stamp.len())).collect();
+    let mut out = Vec::new();
+    let mut at = 0;
+    for run in rules.run.find_iter(text) {
+        while at < run.end() {
+            if at < run.start() {
+                between(&text[at..run.start()], &mut out);
+                at = run.start();
+            }
+            let word = &text[at..run.end().min(at + WORD_MAX)];
+            at += if word.len() == 8 && uuids.contains(&at) {
+                out.push(Token::Id);
+                36
+            } else if word.len() == 4
+                && let Some(len) = stamps.get(&at)
+            {
+                out.push(Token::Timestamp);
+                *len
+            } else if !word.bytes().any(|byte| byte.is_ascii_digit()) {
+                out.push(Token::Word(word.to_ascii_lowercase()));
+                word.len()
+            } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
+                rules.number(text, at, word, &mut out)
+            } else {
+                rules.mixed(word, &mut out);
+                word.len()
+            };
+        }
+    }
+    between(&text[at..], &mut out);
+    out
+}
+
+impl Rules {
+    /// A number with the groups after it; how long both are.
+    fn number<'a>(&self, text: &'a str, at: usize, digits: &'a str, out: &mut Vec<Token<'a>>) -> usize {
+        let mut end = at + digits.len();
+        while let Some(group) = self.group.captures(&text[end..]).and_then(|hit| hit.get(1)) {
+            end += group.len();
+        }
+        let before = text[..at].chars().next_back();
+        let tied_before = before.is_some_and(|c| c.is_ascii_alphanumeric() || "#-_".contains(c));
+        let tied_after = text[end..].starts_with(['-', '_']);
+        let whole = end == at + digits.len();
+        out.push(Token::Number { digits, plain: whole && digits.len() <= 4 && !tied_before && !tied_after });
+        end - at
+    }
+
+    /// Letters and digits.
+    fn mixed<'a>(&self, word: &'a str, out: &mut Vec<Token<'a>>) {
+        let digits: Vec<_> = self.digits.find_iter(word).collect();
+        if self.hex_number.is_match(word) {
+            return out.push(Token::Number { digits: word, plain: false });
+        }
+        if self.hex_id.is_match(word) || (word.len() >= 16 && digits.len() >= 2) {
+            return out.push(Token::Id);
+        }
+        let mut at = 0;
+        for number in digits {
+            if number.start() > at {
+                out.push(Token::Word(word[at..number.start()].to_ascii_lowercase()));
+            }
+            out.push(Token::Number { digits: number.as_str(), plain: false });
+            at = number.end();
+        }
+        if at < word.len() {
+            out.push(Token::Word(word[at..].to_ascii_lowercase()));
+        }
+    }
+}
+
+/// What stands between runs of ASCII letters and digits: gaps, and words of other letters.
+fn between(text: &str, out: &mut Vec<Token<'_>>) {
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if first.is_ascii() {
+            out.push(Token::Gap(first));
+            rest = &rest[1..];
+            continue;
+        }
+        let ends = rest.char_indices().map(|(start, c)| (start + c.len_utf8(), c));
+        let len = ends.take_while(|(end, c)| !c.is_ascii() && *end <= WORD_MAX).last().map_or(0, |(end, _)| end);
+        let (run, later) = rest.split_at(len);
+        others(run, out);
+        rest = later;
+    }
+}
+
+/// At most so many bytes of what is not ASCII.
+fn others(run: &str, out: &mut Vec<Token<'_>>) {
+    let mut word = String::new();
+    for c in run.chars() {
+        let is_symbol = matches!(c as u32, 0x2000..=0x2BFF | 0x3000..=0x303F | 0xFE00..=0xFE0F | 0xFF00..=0xFF0F)
+            || c.is_control()
+            || c.is_whitespace()
+            || ((c as u32) < 0xE00 && !c.is_alphanumeric());
+        let stands_alone = is_symbol || c as u32 >= 0xE00;
+        if stands_alone && !word.is_empty() {
+            out.push(Token::Word(std::mem::take(&mut word)));
+        }
+        match () {
+            () if is_symbol => out.push(Token::Gap(c)),
+            () if stands_alone => out.push(Token::Word(c.to_lowercase().collect())),
+            () => word.extend(c.to_lowercase()),
+        }
+    }
+    if !word.is_empty() {
+        out.push(Token::Word(word));
+    }
+}
+
+/// The text as people are shown it: tokens, with the white space between them collapsed.
+pub fn normalised(text: &str) -> String {
+    let mut out = String::new();
+    let mut space = false;
+    for token in tokens(text) {
+        let piece = match token {
+            Token::Gap(c) if c.is_whitespace() => {
+                space = true;
+                continue;
+            }
+            Token::Gap(c) => c.to_string(),
+            Token::Word(word) => word,
+            Token::Number { .. } => "<NUM>".to_owned(),
+            Token::Timestamp => "<TS>".to_owned(),
+            Token::Id => "<ID>".to_owned(),
+        };
+        if std::mem::take(&mut space) && !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&piece);
+    }
+    out
+}

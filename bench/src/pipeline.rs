@@ -1,0 +1,86 @@
+//! One call through everything that is done per request: decode, normalise, SimHash, window of 20, score.
+
+use agent_kill_switch::decode::request::request;
+use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::detect::progress::Rules;
+use agent_kill_switch::detect::score::Judge;
+use agent_kill_switch::detect::window::{Answer, Call, ToolTurn, Window};
+use agent_kill_switch::turn::Turn;
+use agent_kill_switch::wire::Counting;
+
+use crate::body::PATH;
+use crate::naive;
+use crate::text::english;
+
+/// Calls that the window holds.
+pub const WINDOW: u32 = 20;
+
+/// An agent with a full window.
+pub struct Pipeline {
+    text: Fingerprinter,
+    counting: Counting,
+    /// As shared data keeps it. Never replaced, so that every call meets the same.
+    window: Vec<u8>,
+}
+
+impl Pipeline {
+    /// A healthy agent that has made as many calls as its window holds.
+    pub fn new(counting: Counting) -> Self {
+        let mut pipeline = Self { text: Fingerprinter::default(), counting, window: Vec::new() };
+        let mut window = Window::empty(0, counting);
+        for number in 0..WINDOW {
+            let input = pipeline.fingerprint(&english(200, u64::from(number)));
+            let answer = pipeline.fingerprint(&english(200, !u64::from(number)));
+            let call = Call { at_ms: u64::from(number) * 1000, input, ..Call::default() };
+            let (_, sequence) = pipeline.judge().observe(&mut window, call);
+            pipeline.judge().answer(&mut window, sequence, Answer::Text(answer));
+        }
+        pipeline.window = window.encode();
+        pipeline
+    }
+
+    /// The real one: what the filter does with a body. The result depends on all of it.
+    #[inline(never)]
+    pub fn fast(&mut self, body: &[u8]) -> u64 {
+        match self.decode(body) {
+            Some(turn) => self.score(turn.input, turn.tools),
+            None => 0,
+        }
+    }
+
+    /// The same by the obvious means.
+    #[inline(never)]
+    pub fn naive(&mut self, body: &[u8]) -> u64 {
+        match naive::decode(body, self.counting) {
+            Some((input, tools)) => self.score(input, tools),
+            None => 0,
+        }
+    }
+
+    /// What the filter reads in a body.
+    pub fn decode(&mut self, body: &[u8]) -> Option<Turn> {
+        request(PATH.as_bytes(), body, self.counting, &mut self.text).ok()
+    }
+
+    /// The window's bytes.
+    pub fn window(&self) -> &[u8] {
+        &self.window
+    }
+
+    fn judge(&self) -> Judge {
+        Judge { window_size: WINDOW, counting: self.counting, rules: Rules::default() }
+    }
+
+    fn score(&self, input: Fingerprint, tools: ToolTurn) -> u64 {
+        let mut window = Window::decode(&self.window, 0, self.counting);
+        let call = Call { at_ms: 60_000, input, tools, ..Call::default() };
+        let (score, _) = self.judge().observe(&mut window, call);
+        let bytes = window.encode();
+        score.value.to_bits() ^ bytes.len() as u64 ^ input.simhash.0 ^ u64::from(input.digest)
+    }
+
+    fn fingerprint(&mut self, text: &str) -> Fingerprint {
+        self.text.push(text.as_bytes());
+        self.text.finish()
+    }
+}
