@@ -13,6 +13,12 @@ impl Sixteen {
         text.first_chunk().map(|bytes| Self(lanes::load(bytes)))
     }
 
+    /// The bytes at the end of `text`, if there are as many.
+    #[inline(always)]
+    pub fn at_end_of(text: &[u8]) -> Option<Self> {
+        text.last_chunk().map(|bytes| Self(lanes::load(bytes)))
+    }
+
     /// Which are this byte.
     #[inline(always)]
     pub fn equal(self, byte: u8) -> u32 {

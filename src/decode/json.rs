@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use memchr::{memchr2, memrchr};
 
 use super::unescape::unescape;
+use crate::sixteen::Sixteen;
 
 /// The text of one JSON value, without white space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,12 +381,22 @@ fn value_start(text: &[u8]) -> Option<usize> {
 fn string_start(text: &[u8]) -> Option<usize> {
     let mut end = text.len().checked_sub(1)?;
     loop {
-        let quote = memrchr(b'"', text.get(..end)?)?;
+        let quote = last_quote(text.get(..end)?)?;
         let slashes = text.get(..quote)?.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if slashes % 2 == 0 {
             return Some(quote);
         }
         end = quote;
+    }
+}
+
+/// Names and many values are short: looking at the last few bytes first saves a call.
+#[inline(always)]
+fn last_quote(text: &[u8]) -> Option<usize> {
+    let near = Sixteen::at_end_of(text).map_or(0, |bytes| bytes.equal(b'"'));
+    match near.checked_ilog2() {
+        Some(place) => Some(text.len() - 16 + place as usize),
+        None => memrchr(b'"', text),
     }
 }
 

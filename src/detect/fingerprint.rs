@@ -135,9 +135,11 @@ impl Fingerprinter {
     /// The fingerprint of all that was pushed. As new afterwards.
     pub fn finish(&mut self) -> Fingerprint {
         self.part();
-        self.normaliser.push(end_of(&self.skipped), &mut self.features);
-        self.normaliser.finish(&mut self.features);
-        self.skipped.clear();
+        if !self.skipped.is_empty() {
+            self.normaliser.push(end_of(&self.skipped), &mut self.features);
+            self.normaliser.finish(&mut self.features);
+            self.skipped.clear();
+        }
         self.position = 0;
         self.read = 0;
         self.features.finish()
@@ -325,6 +327,11 @@ impl Sink for Features {
 
     #[inline(always)]
     fn gap(&mut self, _: &[u8]) {}
+}
+
+/// The hash of a word in lower case, by whatever way it comes.
+pub fn hash_word(word: &str) -> u64 {
+    if word.is_ascii() { hash_ascii(word.as_bytes()) } else { hash_bytes(word.as_bytes()) }
 }
 
 /// The hash of ASCII letters, whatever their case.

@@ -159,6 +159,10 @@ impl Normaliser {
 
     /// Says that the text has ended. The normaliser is as new afterwards.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        if self.filled == 0 {
+            self.scanner.before = Before::Gap;
+            return;
+        }
         self.block.get_mut(self.filled..self.filled + PADDING).unwrap_or_default().fill(0);
         self.scanner.scan(&self.block[..], self.filled, self.filled, sink);
         self.filled = 0;

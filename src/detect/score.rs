@@ -134,17 +134,10 @@ impl Judge {
     }
 
     fn score(&self, past: &[Call], now: &Call) -> Score {
-        let (mut prompts, mut responses, mut tools) = (Count::default(), Count::default(), Count::default());
-        for repeat in self.repeats(past, now) {
-            prompts.add(repeat.prompt);
-            responses.add(repeat.response);
-            tools.add(repeat.tool);
+        match self.counting {
+            Counting::Literal => add_up(literal::repeats(past, now)),
+            Counting::Progress => add_up(progress::repeats(past, now, self.rules)),
         }
-        Score::of(Signals {
-            similar_prompts: prompts.total(),
-            similar_responses: responses.total(),
-            repeated_tool_calls: tools.total(),
-        })
     }
 
     fn repeats<'a>(&self, past: &'a [Call], now: &'a Call) -> Box<dyn Iterator<Item = Repeat> + 'a> {
@@ -153,6 +146,20 @@ impl Judge {
             Counting::Progress => Box::new(progress::repeats(past, now, self.rules)),
         }
     }
+}
+
+fn add_up(repeats: impl Iterator<Item = Repeat>) -> Score {
+    let (mut prompts, mut responses, mut tools) = (Count::default(), Count::default(), Count::default());
+    for repeat in repeats {
+        prompts.add(repeat.prompt);
+        responses.add(repeat.response);
+        tools.add(repeat.tool);
+    }
+    Score::of(Signals {
+        similar_prompts: prompts.total(),
+        similar_responses: responses.total(),
+        repeated_tool_calls: tools.total(),
+    })
 }
 
 /// Repeats of one signal.

@@ -170,7 +170,7 @@ impl Seen {
 
 /// The hash of two neighbouring words. Theirs are well mixed, so that little is left to do.
 #[inline(always)]
-fn pair(first: u64, second: u64) -> u64 {
+pub fn pair(first: u64, second: u64) -> u64 {
     (first.rotate_left(23) ^ second).wrapping_mul(0x9FB2_1C65_1E98_DF25)
 }
 

@@ -92,19 +92,21 @@ fn full_add(a: u64, b: u64, c: u64) -> (u64, u64) {
 
 /// The bits for which more than half of the weight voted: `2 * words + pairs > total / 2`, all 64 at once.
 pub fn majority(words: &Votes, pairs: &Votes) -> u64 {
-    let half = (2 * words.total + pairs.total) / 2;
-    let mut sums = [0; PLANES];
+    let total = 2 * words.total + pairs.total;
+    let half = total / 2;
     let mut carry = 0;
     let doubled = std::iter::once(&0).chain(&words.planes);
-    for ((sum, word), pair) in sums.iter_mut().zip(doubled).zip(&pairs.planes) {
-        (*sum, carry) = full_add(*word, *pair, carry);
-    }
-    let mut above = 0;
-    let mut equal = u64::MAX;
-    for (plane, sum) in sums.iter().enumerate().rev() {
-        let limit = if half >> plane & 1 == 1 { u64::MAX } else { 0 };
-        above |= equal & sum & !limit;
-        equal &= !(sum ^ limit);
-    }
-    above
+    let sums = doubled.zip(&pairs.planes).map(|(word, pair)| {
+        let sum;
+        (sum, carry) = full_add(*word, *pair, carry);
+        sum
+    });
+    // From the lowest plane up: the higher one decides, and where it is equal the lower ones did.
+    let used = (usize::BITS - total.leading_zeros()) as usize;
+    sums.take(used).enumerate().fold(
+        0,
+        |above, (plane, sum)| {
+            if half >> plane & 1 == 1 { above & sum } else { above | sum }
+        },
+    )
 }

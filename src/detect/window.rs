@@ -203,8 +203,12 @@ impl Window {
         let counting = Counting::from_code(reader.byte()?)?;
         let generation = reader.u64()?;
         let next = reader.u32()?;
-        let (calls, []) = calls.as_chunks() else { return None };
-        let calls = calls.iter().map(decode_call).collect::<Option<_>>()?;
+        let (encoded, []) = calls.as_chunks() else { return None };
+        // One more than there are: the next call is about to be added.
+        let mut calls = Vec::with_capacity(encoded.len() + 1);
+        for bytes in encoded {
+            calls.push(decode_call(bytes)?);
+        }
         Some(Self { generation, counting, next, calls })
     }
 }

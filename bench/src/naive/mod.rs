@@ -77,5 +77,5 @@ fn signature(messages: &[Value]) -> Option<ToolSignature> {
         .collect();
     texts.sort();
     texts.dedup();
-    Some(ToolSignature::new(hash_bytes(texts.join("\n").as_bytes(), 0)))
+    Some(ToolSignature::new(hash_bytes(texts.join("\n").as_bytes())))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use agent_kill_switch::detect::fingerprint::{Fingerprint, hash_bytes};
-use agent_kill_switch::detect::simhash::{SimHash, mix};
+use agent_kill_switch::detect::fingerprint::{Fingerprint, hash_bytes, hash_word};
+use agent_kill_switch::detect::simhash::{SimHash, follow, mix, pair};
 
 use super::normalise::{Token, tokens};
 
@@ -23,8 +23,9 @@ pub struct Counters {
     window: u32,
     left: u32,
     previous: u64,
-    digest: u64,
-    distinct_words: u32,
+    order: u64,
+    numbers: u64,
+    words: HashSet<u64>,
 }
 
 impl Default for Counters {
@@ -35,8 +36,9 @@ impl Default for Counters {
             window: FIRST_WINDOW,
             left: FIRST_WINDOW,
             previous: 0,
-            digest: 0,
-            distinct_words: 0,
+            order: 0,
+            numbers: 0,
+            words: HashSet::new(),
         }
     }
 }
@@ -47,17 +49,19 @@ impl Counters {
         for token in tokens(text) {
             match token {
                 Token::Word(word) => {
-                    let hash = hash_bytes(word.as_bytes(), 0);
-                    self.note(hash);
-                    self.distinct_words += u32::from(self.add(hash));
+                    let hash = hash_word(&word);
+                    self.words.insert(hash);
+                    self.add(hash);
                 }
                 Token::Number { digits, plain } => {
-                    let says_nothing = COUNTED.iter().any(|word| hash_bytes(word.as_bytes(), 0) == self.previous);
-                    self.note(if plain && !says_nothing { hash_bytes(digits.as_bytes(), 0) } else { NUMBER });
+                    let says_nothing = COUNTED.iter().any(|word| hash_word(word) == self.previous);
+                    if plain && !says_nothing {
+                        self.numbers = follow(self.numbers, hash_bytes(digits.as_bytes()));
+                    }
                     self.add(NUMBER);
                 }
-                Token::Timestamp => self.both(TIMESTAMP),
-                Token::Id => self.both(ID),
+                Token::Timestamp => self.add(TIMESTAMP),
+                Token::Id => self.add(ID),
                 Token::Gap(_) => {}
             }
         }
@@ -65,7 +69,7 @@ impl Counters {
 
     /// Takes what is no text, as one word.
     pub fn opaque(&mut self, bytes: &[u8]) {
-        self.both(hash_bytes(bytes, 0));
+        self.add(hash_bytes(bytes));
     }
 
     /// The fingerprint.
@@ -73,41 +77,30 @@ impl Counters {
         let bit = |(bit, votes): (usize, &i64)| u64::from(*votes > 0) << bit;
         Fingerprint {
             simhash: SimHash(self.votes.iter().enumerate().map(bit).sum()),
-            digest: (mix(self.digest) >> 32) as u32,
-            informative: self.distinct_words >= 3,
+            digest: (mix(follow(self.order, self.numbers)) >> 32) as u32,
+            informative: self.words.len() >= 3,
         }
     }
 
-    fn both(&mut self, hash: u64) {
-        self.note(hash);
-        self.add(hash);
-    }
-
-    fn note(&mut self, hash: u64) {
-        self.digest = (self.digest.rotate_left(5) ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    /// Takes a word and the pair that it makes with the one before; whether the word was new.
-    fn add(&mut self, word: u64) -> bool {
+    /// Takes a word and the pair that it makes with the one before.
+    fn add(&mut self, word: u64) {
         if self.left == 0 {
             self.seen.clear();
             self.window *= 2;
             self.left = self.window;
         }
         self.left -= 1;
-        let is_new = self.vote(word, 2);
-        self.vote(mix(self.previous.rotate_left(23) ^ word), 1);
+        self.vote(word, 2);
+        self.vote(pair(self.previous, word), 1);
+        self.order = follow(self.order, word);
         self.previous = word;
-        is_new
     }
 
-    fn vote(&mut self, feature: u64, weight: i64) -> bool {
-        let is_new = self.seen.insert(feature >> 49);
-        if is_new {
+    fn vote(&mut self, feature: u64, weight: i64) {
+        if self.seen.insert(feature >> 49) {
             for (bit, votes) in self.votes.iter_mut().enumerate() {
                 *votes += if feature >> bit & 1 == 1 { weight } else { -weight };
             }
         }
-        is_new
     }
 }
