@@ -15,7 +15,6 @@ pub mod observe;
 pub mod outbox;
 pub mod policy;
 pub mod reply;
-pub mod sixteen;
 pub mod state;
 pub mod stream;
 pub mod sync;

@@ -16,14 +16,14 @@ const DEPTH_MAX: u32 = 8;
 /// Pushes a JSON string's text.
 pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     match value.string() {
-        Some(string) => unescape(string.raw(), |piece| text.push(piece)),
+        Some(string) => unescape(string.raw(), &mut |piece| text.push(piece)),
         None => Ok(()),
     }
 }
 
 /// Pushes JSON as it stands, the escapes in its strings resolved.
 pub fn push_json(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    unescape(value.text(), |piece| text.push(piece))
+    unescape(value.text(), &mut |piece| text.push(piece))
 }
 
 /// Pushes what content says: a string, a list of blocks, one block. Null says nothing; other scalars stand for

@@ -32,7 +32,7 @@ impl ToolCalls {
                 None => hash_value(value, DEPTH_MAX)?,
                 Some(string) => {
                     let mut text = Vec::with_capacity(string.raw().len());
-                    unescape(string.raw(), |piece| text.extend_from_slice(piece))?;
+                    unescape(string.raw(), &mut |piece| text.extend_from_slice(piece))?;
                     hash_arguments(&text)
                 }
             },
@@ -165,6 +165,6 @@ fn hash_string(raw: &[u8]) -> Result<u64, Malformed> {
         return Ok(hash_bytes(raw));
     }
     let mut text = Vec::with_capacity(raw.len());
-    unescape(raw, |piece| text.extend_from_slice(piece))?;
+    unescape(raw, &mut |piece| text.extend_from_slice(piece))?;
     Ok(hash_bytes(&text))
 }

@@ -107,7 +107,7 @@ fn append(to: &mut Vec<u8>, value: Option<Json<'_>>, room: &mut usize) -> Result
     let before = to.len();
     *room = room.checked_sub(value.text().len()).ok_or(Malformed)?;
     match value.string() {
-        Some(string) => unescape(string.raw(), |piece| to.extend_from_slice(piece))?,
+        Some(string) => unescape(string.raw(), &mut |piece| to.extend_from_slice(piece))?,
         None => to.extend_from_slice(value.text()),
     }
     // What was taken is what was kept: quotes and escapes take no room.

@@ -15,7 +15,7 @@ const PIECE: usize = 1024;
 const STRIDE: usize = 16;
 
 /// Passes the text of a JSON string on in pieces.
-pub fn unescape(mut raw: &[u8], mut piece: impl FnMut(&[u8])) -> Result<(), Malformed> {
+pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     if memchr(b'\\', raw).is_none() {
         if !raw.is_empty() {
             piece(raw);

@@ -132,7 +132,7 @@ impl<'a> RawStr<'a> {
             return Cow::Borrowed(self.0);
         }
         let mut plain = Vec::with_capacity(self.0.len());
-        match unescape(self.0, |piece| plain.extend_from_slice(piece)) {
+        match unescape(self.0, &mut |piece| plain.extend_from_slice(piece)) {
             Ok(()) => Cow::Owned(plain),
             Err(Malformed) => Cow::Borrowed(self.0),
         }
