@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod envoys;
 mod error;
+mod follow;
 mod kills;
 mod notices;
 mod observations;

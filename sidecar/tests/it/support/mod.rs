@@ -16,6 +16,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub mod postgres;
 pub mod process;
 pub mod receiver;
 pub mod smtp;
