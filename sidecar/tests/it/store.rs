@@ -142,10 +142,16 @@ async fn a_transaction_that_is_not_committed_never_happened(store: Arc<dyn Store
 }
 
 async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
-    save(store.as_ref(), &[Agent::new("a", 0)]).await;
-    let raises: Vec<_> = (0..20)
-        .map(|_| {
-            let store = Arc::clone(&store);
+    no_update_is_lost(&[store]).await;
+}
+
+/// Twenty writers at each of the stores, which are over one database, raise one number.
+pub async fn no_update_is_lost(stores: &[Arc<dyn Store>]) {
+    save(stores[0].as_ref(), &[Agent::new("a", 0)]).await;
+    let each = stores.iter().flat_map(|store| std::iter::repeat_n(store, 20));
+    let raises: Vec<_> = each
+        .map(|store| {
+            let store = Arc::clone(store);
             tokio::spawn(async move {
                 let mut tx = store.begin().await.unwrap();
                 let mut agent = tx.agent("a").await.unwrap().unwrap();
@@ -156,10 +162,11 @@ async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
             })
         })
         .collect();
+    let count = raises.len() as u64;
     for raise in raises {
         raise.await.unwrap();
     }
-    assert_eq!(store.agent("a").await.unwrap().unwrap().policy.generation, 20, "no update was lost");
+    assert_eq!(stores[0].agent("a").await.unwrap().unwrap().policy.generation, count, "no update was lost");
 }
 
 async fn tombstones_are_changes_and_nothing_else(store: Arc<dyn Store>) {
@@ -428,7 +435,7 @@ fn rule(rule_id: &str) -> AlertRule {
     }
 }
 
-fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
+pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
     Delivery {
         seq: 0,
         delivery_id: delivery_id.to_owned(),
