@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::api::{self, App};
 use crate::clock::system_clock;
 use crate::dashboard::Dashboard;
-use crate::service::{Limits, Service};
+use crate::service::{Limits, SHARE, Service};
 use crate::store::Location;
 
 mod alerts;
@@ -208,11 +208,14 @@ async fn terminated() {
 async fn look_after(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
     let mut tidy = interval(HOUSEKEEPING);
-    reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut share = interval(SHARE);
+    for ticks in [&mut reload, &mut tidy, &mut share] {
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
     loop {
         let outcome = tokio::select! {
             _ = reload.tick() => service.reload_tokens().await,
+            _ = share.tick() => service.share_envoys().await,
             _ = tidy.tick() => {
                 if let Some(recorder) = api::install_recorder() {
                     recorder.run_upkeep();

@@ -30,6 +30,7 @@ mod tokens;
 
 pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;
+pub(crate) use envoys::SHARE;
 pub use error::{Error, Result};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};

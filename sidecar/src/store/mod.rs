@@ -11,7 +11,7 @@
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
 use async_trait::async_trait;
 
-use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, Token};
+use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, SeenEnvoy, Token};
 
 mod access;
 mod alerts;
@@ -128,6 +128,11 @@ pub trait Store: Send + Sync + 'static {
     /// One caller at a time.
     async fn changed_elsewhere(&self) {
         std::future::pending().await
+    }
+    /// Tells the other replicas which Envoys poll here, and returns all that any of them has heard of since `since_ms`;
+    /// none, where there are no others.
+    async fn share_envoys(&self, _seen: &[SeenEnvoy], _since_ms: Millis) -> Result<Vec<SeenEnvoy>> {
+        Ok(Vec::new())
     }
     /// Closes every connection, so that nothing is left to recover.
     async fn close(&self);

@@ -8,7 +8,7 @@ use sqlx::{ColumnIndex, Decode, Row, Type};
 
 use crate::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, Event, EventType, KillOutcome, KillRecord, NewEvent,
-    NoticeKind, Scope, Token,
+    NoticeKind, Scope, SeenEnvoy, Token,
 };
 use crate::store::{Meta, Result, Session, StoreError};
 
@@ -263,5 +263,13 @@ pub(super) fn session(row: &impl Columns, hash: &[u8; 32]) -> Result<Session> {
         hash: *hash,
         token_hash: token_hash.and_then(|hash| hash.try_into().ok()),
         expires_ms: unsigned(row, "expires_ms")?,
+    })
+}
+
+pub(super) fn envoy(row: &impl Columns) -> Result<SeenEnvoy> {
+    Ok(SeenEnvoy {
+        envoy: row.text("envoy")?,
+        applied_rev: optional(row, "applied_rev")?,
+        last_seen_ms: unsigned(row, "last_seen_ms")?,
     })
 }

@@ -8,12 +8,14 @@ use agent_kill_switch::wire::SyncAnswer;
 use kill_switch::service::Limits;
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 
 use crate::store::open_postgres;
-use crate::support::postgres::{Cluster, database, execute};
+use crate::support::postgres::{Cluster, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
+use crate::support::silence::Way;
 use crate::support::{Answer, Api, Sidecar, eventually, kill};
 
 fn replica(dir: &Path, url: &str) -> Process {
@@ -198,6 +200,40 @@ async fn while_the_database_is_away_they_say_so_and_then_go_on_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_falls_silent_is_given_up_and_found_again() {
+    let Some(url) = database().await else { return };
+    let port = shared().unwrap().port();
+    let way = Way::to(([127, 0, 0, 1], port).into()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let replica = replica(dir.path(), &url.replace(&format!(":{port}/"), &format!(":{}/", way.port)));
+    replica.api.guarded("a").await;
+
+    // A writer that waits for the lock when the silence begins is in the middle of a statement.
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut lock = other.begin().await.unwrap();
+    sqlx::query("SELECT commits FROM meta FOR UPDATE").fetch_one(&mut *lock).await.unwrap();
+    let api = replica.api.clone();
+    let report = tokio::spawn(async move { api.report("/v1/kills", kill("k", "a", 1)).await });
+    eventually("it waits for the lock", || async {
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE meta%'
+                       AND datname = current_database()";
+        let mut observer = PgConnection::connect(&url).await.unwrap();
+        sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut observer).await.unwrap() > 0
+    })
+    .await;
+    way.fall_silent();
+    lock.rollback().await.unwrap();
+    report.await.unwrap().problem(503);
+    replica.api.get("/readyz").await.problem(503);
+
+    way.heal();
+    eventually("ready again", || async { replica.api.get("/readyz").await.status == 200 }).await;
+    replica.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    assert_eq!(replica.api.agent("a").await["active"], false);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
     const ROUNDS: u64 = 40;
     let Some(url) = database().await else { return };
@@ -235,6 +271,29 @@ async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
     println!("{lost} lost and sent again, {kept} kept");
     assert!(lost > 0 && kept > 0, "the rounds fell on both sides of the commit: {lost} lost, {kept} kept");
     assert_eq!(b.api.events("event_type=kill_switch&limit=1000").await.len() as u64, ROUNDS);
+}
+
+#[tokio::test]
+async fn each_lists_the_envoys_of_the_other() {
+    let Some(url) = database().await else { return };
+    let ([a, b], _dirs) = pair(&url);
+    a.api.guarded("a").await;
+    let first = synced(a.api.sync("envoy=edge-1").await);
+    let query = format!("epoch={}&since={}&wait=50&envoy=edge-1", first.epoch, first.rev);
+    let waiting = a.api.clone();
+    let poll = tokio::spawn(async move { waiting.sync(&query).await });
+    b.api.sync("envoy=edge-2").await;
+    let listed = async |api: &Api| {
+        let listed = api.get("/v1/envoys").await.ok();
+        let envoys = listed["envoys"].as_array().unwrap().iter();
+        let summary = envoys.map(|one| (one["envoy"].clone(), one["connected"] == true, one["applied_rev"].clone()));
+        summary.collect::<Vec<_>>()
+    };
+    let both = [(json!("edge-1"), true, json!(1)), (json!("edge-2"), true, json!(null))];
+    for api in [&a.api, &b.api] {
+        eventually("both Envoys are listed", || async { listed(api).await == both }).await;
+    }
+    poll.abort();
 }
 
 /// Two sidecars inside the test, each with a store of its own, that follow each other.

@@ -66,6 +66,11 @@ impl Line {
         self.has_failed
     }
 
+    /// Whether a statement has not been answered: nothing more can be said on this connection.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
     /// Closes the connection instead of giving it back.
     pub(super) fn give_up(&mut self) {
         self.connection.close_on_drop();

@@ -23,11 +23,12 @@ use tokio::sync::Mutex;
 
 use super::migrations::migrator;
 use super::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, Store, StoreError, Tx, row};
-use crate::model::{Agent, Event, Millis, Token};
+use crate::model::{Agent, Event, Millis, SeenEnvoy, Token};
 
 mod access;
 mod alerts;
 mod columns;
+mod envoys;
 mod line;
 mod read;
 mod watch;
@@ -62,10 +63,11 @@ const PARAMETERS: [&str; 11] = [
     "sslrootcert",
 ];
 
-const STEPS: [(&str, &str); 3] = [
+const STEPS: [(&str, &str); 4] = [
     ("initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
     ("alerts", include_str!("../../../migrations/postgres/0002_alerts.sql")),
     ("access", include_str!("../../../migrations/postgres/0003_access.sql")),
+    ("envoys", include_str!("../../../migrations/postgres/0004_envoys.sql")),
 ];
 
 /// A PostgreSQL database: one writing connection, some reading ones, and one that listens.
@@ -191,6 +193,10 @@ impl Store for PostgresStore {
 
     async fn changed_elsewhere(&self) {
         self.watch.lock().await.changed(self).await;
+    }
+
+    async fn share_envoys(&self, seen: &[SeenEnvoy], since_ms: Millis) -> Result<Vec<SeenEnvoy>> {
+        envoys::share(&mut self.line().await?, seen, since_ms).await
     }
 
     async fn close(&self) {

@@ -49,14 +49,14 @@ impl PostgresTx {
 
 impl Drop for PostgresTx {
     fn drop(&mut self) {
-        let Some(mut line) = self.line.take() else { return };
+        // The database rolls back what its client leaves open: a connection that is closed needs no more words.
+        let Some(mut line) = self.line.take().filter(|line| !line.is_waiting()) else { return };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
                 if line.run(sqlx::query("ROLLBACK")).await.is_err() {
                     line.give_up();
                 }
             })),
-            // The database rolls back what its client leaves open.
             Err(_) => line.give_up(),
         }
     }

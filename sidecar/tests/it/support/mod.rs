@@ -19,6 +19,7 @@ use tempfile::TempDir;
 pub mod postgres;
 pub mod process;
 pub mod receiver;
+pub mod silence;
 pub mod smtp;
 
 pub const ENFORCER: &str = "enforcer-secret-of-the-tests";
