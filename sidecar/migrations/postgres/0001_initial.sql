@@ -1,9 +1,9 @@
--- Text is compared byte by byte (COLLATE "C"), as SQLite does: lists come in the same order from either database, whatever
--- the locale of this one.
+-- Text is compared byte by byte (COLLATE "C"), as SQLite does: lists come in the same order from either database,
+-- whatever the locale of this one.
 
 -- One row, which is also the lock that lets one writer in at a time: a transaction begins by raising `commits`. `epoch`
--- names this database's life: a filter that holds a cursor of another epoch starts over. `rev` counts changes to agents;
--- it is raised in the same transaction as the change it numbers.
+-- names this database's life: a filter that holds a cursor of another epoch starts over. `rev` counts changes to
+-- agents; it is raised in the same transaction as the change it numbers.
 CREATE TABLE meta (
     id          BIGINT  PRIMARY KEY CHECK (id = 1),
     epoch       TEXT    NOT NULL,
@@ -43,9 +43,9 @@ CREATE TABLE agents (
 
 CREATE INDEX agents_discovered ON agents (agent_id) WHERE discovered AND NOT deleted;
 
--- What happened, append-only. `detail` is a JSON object: its members differ by type. It is kept as text, since JSONB takes
--- no \u0000, and what agents say may hold one. Numbers are given out under the writers' lock: a lower one is never
--- committed after a higher one. A transaction that is rolled back leaves a gap.
+-- What happened, append-only. `detail` is a JSON object: its members differ by type. It is kept as text, since JSONB
+-- takes no \u0000, and what agents say may hold one. Numbers are given out under the writers' lock: a lower one is
+-- never committed after a higher one. A transaction that is rolled back leaves a gap.
 CREATE TABLE events (
     id          BIGINT  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at_ms       BIGINT  NOT NULL,

@@ -4,8 +4,8 @@ CREATE TABLE dashboard_password (
     hash  TEXT    NOT NULL
 );
 
--- Who is signed in, at whichever replica. Only the SHA-256 of the cookie is kept. A session opened with a token ends with
--- the token.
+-- Who is signed in, at whichever replica. Only the SHA-256 of the cookie is kept. A session opened with a token ends
+-- with the token.
 CREATE TABLE sessions (
     hash        BYTEA   PRIMARY KEY,
     token_hash  BYTEA,

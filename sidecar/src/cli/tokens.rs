@@ -43,7 +43,8 @@ pub(super) enum TokensCommand {
 
 #[derive(Args, Debug)]
 pub(super) struct Place {
-    /// Work on this database, a SQLite file or postgres://..., instead of asking the server, which notices within seconds
+    /// Work on this database, a SQLite file or postgres://..., instead of asking the server, which notices within
+    /// seconds
     #[arg(long, value_name = "FILE|URL")]
     db: Option<Location>,
     #[command(flatten)]

@@ -1,7 +1,8 @@
 //! `kill-switch serve`: the service on a socket, from first start to SIGTERM.
 //!
 //! With no configuration at all it works: a SQLite file in the working folder, loopback, tokens made at first start and
-//! printed once. Over PostgreSQL several of these serve one database. What a person must see goes to standard output; the log goes to standard error.
+//! printed once. Over PostgreSQL several of these serve one database. What a person must see goes to standard output;
+//! the log goes to standard error.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

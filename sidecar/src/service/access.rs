@@ -1,8 +1,8 @@
 //! Signing in to the dashboard: one password, or a token, and sessions that end on the server.
 //!
-//! The password is hashed slowly (argon2id) and checked beside the other work, a few at a time: it is the one thing here
-//! that a stranger could make expensive. A session is 256 random bits in a cookie, of which only the hash is kept; one
-//! that was opened with a token is over when the token is.
+//! The password is hashed slowly (argon2id) and checked beside the other work, a few at a time: it is the one thing
+//! here that a stranger could make expensive. A session is 256 random bits in a cookie, of which only the hash is kept;
+//! one that was opened with a token is over when the token is.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl Service {
         Ok(self.store.access().set_password(&hashed).await?)
     }
 
-    /// Makes a password up, sets it and returns it: the only moment at which it is known. Nothing, if there is one by now:
-    /// another replica may have started at the same time.
+    /// Makes a password up, sets it and returns it: the only moment at which it is known. Nothing, if there is one by
+    /// now: another replica may have started at the same time.
     pub async fn make_password(&self) -> Result<Option<String>> {
         let hex = random_hex::<10>()?;
         let groups: Vec<_> = (0..4).filter_map(|group| hex.get(group * 5..group * 5 + 5)).collect();

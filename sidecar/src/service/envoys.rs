@@ -1,8 +1,8 @@
 //! Which Envoys are connected, and how far each has come.
 //!
 //! Kept in memory: an Envoy that is alive polls again within seconds of a restart, and one that is not should not be
-//! listed. A poll that finds nothing new must touch no table, and this is how. Replicas over one database tell each other
-//! every few seconds, so that each lists them all.
+//! listed. A poll that finds nothing new must touch no table, and this is how. Replicas over one database tell each
+//! other every few seconds, so that each lists them all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -35,8 +35,8 @@ pub trait AlertStore: Send + Sync {
     async fn pending_deliveries(&self) -> Result<usize>;
     /// Deliveries whose next try is due and that no other process is trying, those that wait for longest first.
     async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>>;
-    /// Takes the next try of a delivery for this process alone, until its outcome is saved or the lease is over; false if
-    /// another process has it, or had it meanwhile.
+    /// Takes the next try of a delivery for this process alone, until its outcome is saved or the lease is over; false
+    /// if another process has it, or had it meanwhile.
     async fn claim_delivery(&self, delivery: &Delivery, lease: Duration) -> Result<bool>;
 }
 

@@ -1,7 +1,7 @@
 //! Where the database is: the path of a SQLite file, or the URL of a PostgreSQL database.
 //!
-//! A URL may hold a password. It is kept here as it was given and never shown: what is printed is made of the parts that
-//! are nobody's secret, and reading it never fails, since a command line that is refused is printed as a whole.
+//! A URL may hold a password. It is kept here as it was given and never shown: what is printed is made of the parts
+//! that are nobody's secret, and reading it never fails, since a command line that is refused is printed as a whole.
 
 use std::convert::Infallible;
 use std::fmt;

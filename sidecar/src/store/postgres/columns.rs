@@ -1,12 +1,12 @@
-//! The columns that are read of each table, by name: with `*`, a column that a newer replica adds would make the prepared
-//! statements of the older ones fail.
+//! The columns that are read of each table, by name: with `*`, a column that a newer replica adds would make the
+//! prepared statements of the older ones fail.
 
 macro_rules! agents {
     ($rest:literal) => {
         concat!(
             "SELECT agent_id, name, active, deactivated_by, generation, kill_switch_enabled, kill_switch_window_size, \
-             kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms, last_seen_ms, rev, discovered, \
-             deleted FROM agents ",
+             kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms, last_seen_ms, rev, \
+             discovered, deleted FROM agents ",
             $rest
         )
     };
@@ -37,8 +37,9 @@ macro_rules! rules {
 macro_rules! deliveries {
     ($rest:literal) => {
         concat!(
-            "SELECT seq, delivery_id, rule_id, channel, kind, agent_id, event_id, payload, status, attempts, created_ms, \
-             next_attempt_ms, give_up_ms, last_attempt_ms, last_code, last_latency_ms, last_error FROM alert_deliveries ",
+            "SELECT seq, delivery_id, rule_id, channel, kind, agent_id, event_id, payload, status, attempts, \
+             created_ms, next_attempt_ms, give_up_ms, last_attempt_ms, last_code, last_latency_ms, last_error \
+             FROM alert_deliveries ",
             $rest
         )
     };

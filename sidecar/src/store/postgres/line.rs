@@ -1,8 +1,8 @@
 //! A connection for a few statements, which is thrown away rather than given back when something is wrong with it.
 //!
-//! A database whose machine is gone does not say so: a statement would wait for a quarter of an hour, and the pool, which
-//! asks a connection how it is before it takes it back, for as long again. So every statement has a limit of time, and a
-//! connection whose statement did not end, for that reason or because the caller went away, is closed.
+//! A database whose machine is gone does not say so: a statement would wait for a quarter of an hour, and the pool,
+//! which asks a connection how it is before it takes it back, for as long again. So every statement has a limit of
+//! time, and a connection whose statement did not end, for that reason or because the caller went away, is closed.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The store in a PostgreSQL database that several replicas of the sidecar share.
 //!
 //! Writers are alone as in SQLite, across all replicas: every transaction begins by raising a counter in the one row of
-//! `meta`, and so holds that row's lock until it ends. Revisions and ids are given out under the lock, which is why they
-//! become visible in their order. Transactions are READ COMMITTED on purpose: whoever waited for the lock must see what
-//! the one before it wrote, not a snapshot from before the wait.
+//! `meta`, and so holds that row's lock until it ends. Revisions and ids are given out under the lock, which is why
+//! they become visible in their order. Transactions are READ COMMITTED on purpose: whoever waited for the lock must see
+//! what the one before it wrote, not a snapshot from before the wait.
 //!
 //! A commit waits for the disk (`synchronous_commit`), and tells the other replicas (see [`watch`]). Within one replica
 //! writers queue for a single connection, so that a crowd of them leaves the other connections to the readers.
@@ -49,7 +49,7 @@ const SETTINGS: [(&str, &str); 4] = [
     ("synchronous_commit", "on"),
 ];
 /// What a URL may say beside user, host and name of the database. The driver would log anything else, whatever it is.
-const PARAMETERS: [&str; 11] = [
+const PARAMETERS: [&str; 12] = [
     "application_name",
     "dbname",
     "host",
@@ -61,6 +61,7 @@ const PARAMETERS: [&str; 11] = [
     "sslkey",
     "sslmode",
     "sslrootcert",
+    "user",
 ];
 
 const STEPS: [(&str, &str); 4] = [

@@ -1,9 +1,10 @@
 //! How a replica hears of what the others commit.
 //!
-//! Each transaction notifies (`NOTIFY`), with the replica's name and the number of the commit, and the database passes it
-//! on only if the transaction is committed. A notification is lost while nobody listens, so that whoever begins to listen
-//! takes it that something has changed. And since a connection can be deaf without being broken, behind a pooler or a
-//! firewall that forgot it, silence is not trusted either: after some seconds of it the number of commits is looked up.
+//! Each transaction notifies (`NOTIFY`), with the replica's name and the number of the commit, and the database passes
+//! it on only if the transaction is committed. A notification is lost while nobody listens, so that whoever begins to
+//! listen takes it that something has changed. And since a connection can be deaf without being broken, behind a pooler
+//! or a firewall that forgot it, silence is not trusted either: after some seconds of it the number of commits is
+//! looked up.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A way to a server that can fall silent: nothing is refused and nothing is closed, and nothing comes through any more, as
-//! when a machine loses its power or a firewall its memory.
+//! A way to a server that can fall silent: nothing is refused and nothing is closed, and nothing comes through any
+//! more, as when a machine loses its power or a firewall its memory.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
