@@ -62,8 +62,8 @@ impl Watch {
             }
             match self.listen(&store.replica).await {
                 Heard::Others => return,
-                // One of our own that we were not told the end of is news to us too.
-                Heard::Ourselves if store.in_doubt.swap(false, Ordering::SeqCst) => return,
+                // One of our own that we were not told the end of may be news to us too.
+                Heard::Ourselves | Heard::Nothing if store.in_doubt.swap(false, Ordering::SeqCst) => return,
                 Heard::Ourselves => {}
                 Heard::Lost(reason) => {
                     tracing::warn!(reason, "no longer listening for changes of other replicas");
