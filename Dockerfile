@@ -55,7 +55,7 @@ COPY --from=build /out/plugin.wasm /plugin.wasm
 
 
 FROM scratch AS sidecar
-# Webhooks and mail servers have certificates that the public authorities sign.
+# Webhooks, mail servers and databases have certificates that the public authorities sign.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/kill-switch /kill-switch
 COPY LICENSE /LICENSE

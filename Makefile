@@ -10,7 +10,7 @@ MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch
 # Debug information down to lines is enough for a backtrace and halves the build.
 export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
-.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium screenshots fuzz bench images compose-demo dist fmt clean
+.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium postgres screenshots fuzz bench images compose-demo dist fmt clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -27,7 +27,7 @@ check: toolchain ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-test-native: module sidecar envoy chromium ## the tests of the workspace
+test-native: module sidecar envoy chromium postgres ## the tests of the workspace
 	cargo test --workspace --no-fail-fast
 
 test-wasm: toolchain ## the pure tests, as the module's own target
@@ -47,6 +47,9 @@ sidecar: toolchain ## the sidecar, for tests and the demo
 
 chromium: ## Chromium and its driver, where they can be installed
 	@tools/get-chromium
+
+postgres: ## PostgreSQL, where it can be installed
+	@tools/get-postgres
 
 screenshots: toolchain chromium ## the pictures of the documentation, taken anew
 	cargo test -p kill-switch --test it browser::screenshots::screenshots -- --ignored --exact

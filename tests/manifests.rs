@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 const TOKEN: [(&str, &str); 1] = [("KILL_SWITCH_TOKEN", "a-token-of-the-enforcer-scope")];
 
+/// The sidecar with SQLite, and with PostgreSQL.
+const SIDECARS: [&str; 2] = ["kill-switch.yaml", "kill-switch-postgres.yaml"];
+
 #[test]
 fn every_manifest_has_only_fields_that_its_maker_publishes() {
     let known: Value = serde_json::from_str(include_str!("fixtures/manifest-fields.json")).unwrap();
@@ -104,23 +107,67 @@ fn envoy_accepts_what_the_patches_make_of_its_configuration() {
 }
 
 #[test]
-fn the_meshes_find_the_sidecar_where_its_manifest_puts_it() {
-    let all = manifests();
-    let of = |kind: &str| all.iter().find(|(_, one)| one["kind"] == kind).map(|(_, one)| one).unwrap();
-    let service = of("Service");
-    let host =
-        format!("{}.{}.svc.cluster.local", text(&service["metadata"]["name"]), text(&service["metadata"]["namespace"]));
-    let port = &service["spec"]["ports"][0]["port"];
-    assert_eq!(of("WasmPlugin")["spec"]["pluginConfig"]["cluster"], format!("outbound|{port}||{host}"));
-    let cluster = &of("EnvoyPatchPolicy")["spec"]["jsonPatches"][0]["operation"]["value"];
+fn the_meshes_find_the_sidecar_where_either_of_its_manifests_puts_it() {
+    let plugin = of("istio.yaml", "WasmPlugin");
+    let patch = of("envoy-gateway.yaml", "EnvoyPatchPolicy");
+    let cluster = &patch["spec"]["jsonPatches"][0]["operation"]["value"];
     let address =
         &cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"];
-    assert_eq!((text(&address["address"]), &address["port_value"]), (host.as_str(), port));
-    assert_eq!(cluster["name"], of("EnvoyExtensionPolicy")["spec"]["wasm"][0]["config"]["cluster"]);
-    let pod = &of("Deployment")["spec"]["template"];
-    assert_eq!(pod["metadata"]["labels"], service["spec"]["selector"]);
-    assert_eq!(pod["metadata"]["labels"], of("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]);
-    assert_eq!(of("Deployment")["spec"]["replicas"], 1, "SQLite has one writer");
+    let extension = of("envoy-gateway.yaml", "EnvoyExtensionPolicy");
+    assert_eq!(cluster["name"], extension["spec"]["wasm"][0]["config"]["cluster"]);
+    for file in SIDECARS {
+        let service = of(file, "Service");
+        let (name, namespace) = (text(&service["metadata"]["name"]), text(&service["metadata"]["namespace"]));
+        let host = format!("{name}.{namespace}.svc.cluster.local");
+        let port = &service["spec"]["ports"][0]["port"];
+        assert_eq!(plugin["spec"]["pluginConfig"]["cluster"], format!("outbound|{port}||{host}"), "{file}");
+        assert_eq!((text(&address["address"]), &address["port_value"]), (host.as_str(), port), "{file}");
+        let pod = of(file, "Deployment")["spec"]["template"].clone();
+        assert_eq!(pod["metadata"]["labels"], service["spec"]["selector"], "{file}");
+        assert_eq!(
+            pod["metadata"]["labels"],
+            of(file, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn sqlite_has_one_replica_and_postgresql_several_and_else_they_are_the_same() {
+    let [sqlite, postgres] = SIDECARS.map(|file| of(file, "Deployment")["spec"].clone());
+    assert_eq!((&sqlite["replicas"], &sqlite["strategy"]["type"]), (&json!(1), &json!("Recreate")));
+    assert_eq!((&postgres["replicas"], &postgres["strategy"]["type"]), (&json!(2), &json!("RollingUpdate")));
+    assert_eq!(postgres["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    let budget = of(SIDECARS[1], "PodDisruptionBudget");
+    assert_eq!(budget["spec"]["selector"], postgres["selector"]);
+    assert!(budget["spec"]["minAvailable"].as_i64() < postgres["replicas"].as_i64(), "a machine can be emptied");
+
+    let (of_sqlite, of_postgres) = (&sqlite["template"]["spec"], &postgres["template"]["spec"]);
+    assert!(of_postgres["volumes"].is_null(), "nothing is kept beside the database");
+    let (one, other) = (&of_sqlite["containers"][0], &of_postgres["containers"][0]);
+    for field in ["image", "ports", "startupProbe", "livenessProbe", "readinessProbe", "resources", "securityContext"] {
+        assert!(!one[field].is_null());
+        assert_eq!(one[field], other[field], "{field}");
+    }
+    let variable = |name: &str| {
+        let found = other["env"].as_array().unwrap().iter().find(|variable| variable["name"] == name);
+        found.map(|variable| variable["valueFrom"]["secretKeyRef"].clone()).unwrap_or_default()
+    };
+    assert_eq!(variable("KILL_SWITCH_DB"), json!({"name": "kill-switch-database", "key": "url"}));
+    assert!(!text(&variable("KILL_SWITCH_DASHBOARD_PASSWORD")["key"]).is_empty(), "one password for all replicas");
+    for own in one["env"].as_array().unwrap() {
+        assert_eq!(variable(text(&own["name"])), own["valueFrom"]["secretKeyRef"], "{own}");
+    }
+
+    let egress = |file: &str| of(file, "NetworkPolicy")["spec"]["egress"][0]["ports"].as_array().unwrap().clone();
+    let (mut allowed, database) = (egress(SIDECARS[0]), json!({"protocol": "TCP", "port": 5432}));
+    assert!(!allowed.contains(&database));
+    allowed.insert(2, database);
+    assert_eq!(egress(SIDECARS[1]), allowed);
+    assert_eq!(
+        of(SIDECARS[0], "NetworkPolicy")["spec"]["ingress"],
+        of(SIDECARS[1], "NetworkPolicy")["spec"]["ingress"]
+    );
 }
 
 #[test]
@@ -259,6 +306,12 @@ fn manifests() -> Vec<(String, Value)> {
         }
     }
     all
+}
+
+/// The resource of a kind in a file.
+fn of(file: &str, kind: &str) -> Value {
+    let found = manifests().into_iter().find(|(name, one)| name == file && one["kind"] == kind);
+    found.unwrap_or_else(|| panic!("{file} has no {kind}")).1
 }
 
 /// What is wrong with a value, by the fields that are known: see the fixture's first line.

@@ -1,8 +1,8 @@
 //! The courier: takes events from the outbox, and deliveries to their receivers, for as long as the sidecar runs.
 //!
-//! Deliveries run beside each other, so that a receiver that hangs delays nobody else. Nothing is claimed in the
-//! database: one process serves it, and a crash in the middle of a try means that the try is made again, which is what
-//! at least once means.
+//! Deliveries run beside each other, so that a receiver that hangs delays nobody else. Each try is claimed before it is
+//! made, so that replicas over one database do not both make it. A crash in the middle of a try means that the try is
+//! made again, which is what at least once means.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,6 +69,11 @@ impl Alerts {
     }
 
     async fn deliver(&self, delivery: Delivery) {
+        match self.service.claim_delivery(&delivery).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::error!(%error, "an alert cannot be delivered now"),
+        }
         let rule = self.service.alert_rule(&delivery.rule_id).await.ok().filter(|rule| rule.enabled);
         if let Err(error) = self.attempt(delivery, rule.as_ref()).await {
             // It stays due and is tried again: the receiver may hear it twice, which its id tells.

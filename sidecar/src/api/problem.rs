@@ -60,8 +60,11 @@ impl From<Error> for Problem {
             }
             Error::Store(error) => {
                 tracing::error!(%error, transient = error.is_transient(), "the store failed");
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database did not answer; nothing was changed")
-                    .retry_after(1)
+                Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the database did not answer; read again before a change is repeated",
+                )
+                .retry_after(1)
             }
         }
     }

@@ -2,8 +2,6 @@
 //!
 //! Every check runs, whatever the ones before it found, so that one call shows everything that must be mended.
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -12,13 +10,13 @@ use super::client::{Connection, cause};
 use super::output::{Format, Output, print, print_json, table};
 use crate::api::MARKER;
 use crate::clock::system_clock;
-use crate::store::{SqliteStore, Store};
+use crate::store::Location;
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorOptions {
-    /// SQLite file to check; left out where the server runs elsewhere
-    #[arg(long, env = "KILL_SWITCH_DB", value_name = "FILE")]
-    db: Option<PathBuf>,
+    /// Database to check, a SQLite file or postgres://...; left out where the server runs elsewhere
+    #[arg(long, env = "KILL_SWITCH_DB", value_name = "FILE|URL", hide_env_values = true)]
+    db: Option<Location>,
     /// Envoy's admin interface, such as http://127.0.0.1:9901
     #[arg(long, value_name = "URL")]
     envoy_admin: Option<String>,
@@ -65,8 +63,8 @@ impl DoctorOptions {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let http = self.connection.http()?;
         let mut checks = Vec::new();
-        if let Some(path) = &self.db {
-            checks.push(Check::of("database", database(path).await));
+        if let Some(location) = &self.db {
+            checks.push(Check::of("database", database(location).await));
         }
         let base = self.connection.base();
         checks.push(Check::of("server", server(&http, &base).await));
@@ -126,18 +124,18 @@ fn connected(listed: &Value) -> Check {
     Check { name, outcome, detail }
 }
 
-async fn database(path: &Path) -> Result<String, String> {
-    if !path.exists() {
-        return Err(format!("{}: there is no such file", path.display()));
+async fn database(location: &Location) -> Result<String, String> {
+    if location.file().is_some_and(|path| !path.exists()) {
+        return Err(format!("{location}: there is no such file"));
     }
-    let store = SqliteStore::open(path).await.map_err(|error| error.to_string())?;
+    let store = location.open().await.map_err(|error| format!("{location}: {error}"))?;
     let now_ms = system_clock()();
     let checked = store.check_writable(now_ms).await;
     let meta = store.meta().await;
     store.close().await;
     checked.map_err(|error| error.to_string())?;
     let meta = meta.map_err(|error| error.to_string())?;
-    Ok(format!("{} can be written; revision {}", path.display(), meta.rev))
+    Ok(format!("{location} can be written; revision {}", meta.rev))
 }
 
 async fn server(http: &reqwest::Client, base: &str) -> Result<String, String> {

@@ -1,9 +1,6 @@
 //! `kill-switch tokens`: made, listed and revoked through the API, or straight in the database for whoever lost the
 //! last operator token.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +12,7 @@ use crate::clock::{rfc3339, system_clock};
 use crate::model::{Scope, Token};
 use crate::serve::ServeError;
 use crate::service::{Error, Limits, Service};
-use crate::store::SqliteStore;
+use crate::store::Location;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum TokensCommand {
@@ -46,9 +43,10 @@ pub(super) enum TokensCommand {
 
 #[derive(Args, Debug)]
 pub(super) struct Place {
-    /// Work on this SQLite file instead of asking the server, which notices within seconds
-    #[arg(long, value_name = "FILE")]
-    db: Option<PathBuf>,
+    /// Work on this database, a SQLite file or postgres://..., instead of asking the server, which notices within
+    /// seconds
+    #[arg(long, value_name = "FILE|URL")]
+    db: Option<Location>,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -113,11 +111,12 @@ async fn revoke(token_id: &str, place: &Place) -> Result<(), CliError> {
 
 impl Place {
     async fn service(&self) -> Result<Option<Service>, CliError> {
-        let Some(path) = &self.db else { return Ok(None) };
-        if !path.exists() {
-            return Err(CliError::File { path: path.clone(), reason: "there is no such database".to_owned() });
+        let Some(location) = &self.db else { return Ok(None) };
+        if let Some(path) = location.file().filter(|path| !path.exists()) {
+            return Err(CliError::File { path: path.to_owned(), reason: "there is no such database".to_owned() });
         }
-        let store = Arc::new(SqliteStore::open(path).await.map_err(ServeError::Store)?);
+        let cannot_open = |source| ServeError::Database { location: location.clone(), source };
+        let store = location.open().await.map_err(cannot_open)?;
         let service = Service::new(store, system_clock(), Limits::default()).await.map_err(ServeError::Service)?;
         Ok(Some(service))
     }

@@ -66,7 +66,7 @@ fn words(error: &Error) -> String {
     match error {
         Error::Store(error) => {
             tracing::error!(%error, "the store failed");
-            "The database did not answer; nothing was changed. Try again in a moment.".to_owned()
+            "The database did not answer. Look again in a moment: a change may or may not have been made.".to_owned()
         }
         other => other.to_string(),
     }

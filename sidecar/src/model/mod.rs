@@ -256,3 +256,14 @@ pub struct Token {
     /// When it was revoked.
     pub revoked_ms: Option<Millis>,
 }
+
+/// An Envoy as one replica has heard of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenEnvoy {
+    /// What it calls itself.
+    pub envoy: String,
+    /// The revision that it has applied, if any.
+    pub applied_rev: Option<u64>,
+    /// When it was last heard of.
+    pub last_seen_ms: Millis,
+}

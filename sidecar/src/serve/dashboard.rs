@@ -16,7 +16,7 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Opt
     if service.has_password().await? {
         return Ok(None);
     }
-    let password = service.make_password().await?;
+    let Some(password) = service.make_password().await? else { return Ok(None) };
     let Some(dir) = dir else { return Ok(Some(format!("dashboard password {password} (shown once)"))) };
     let path = dir.join("dashboard.password");
     write_secret(&path, &password)?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::service::Error;
-use crate::store::StoreError;
+use crate::store::{Location, StoreError};
 
 /// What an operator must mend before `serve` starts.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,14 @@ pub enum ServeError {
         path: PathBuf,
         /// Why not.
         reason: String,
+    },
+    /// The database cannot be opened.
+    #[error("db ({location}): {source}")]
+    Database {
+        /// Where it should be.
+        location: Location,
+        /// Why not.
+        source: StoreError,
     },
     /// A certificate and a key that do not belong together, or are none.
     #[error("tls: {0}")]

@@ -1,7 +1,8 @@
 //! `kill-switch serve`: the service on a socket, from first start to SIGTERM.
 //!
 //! With no configuration at all it works: a SQLite file in the working folder, loopback, tokens made at first start and
-//! printed once. What a person must see goes to standard output; the log goes to standard error.
+//! printed once. Over PostgreSQL several of these serve one database. What a person must see goes to standard output;
+//! the log goes to standard error.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -19,8 +20,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::api::{self, App};
 use crate::clock::system_clock;
 use crate::dashboard::Dashboard;
-use crate::service::{Limits, Service};
-use crate::store::{SqliteStore, Store};
+use crate::service::{Limits, SHARE, Service};
+use crate::store::Location;
 
 mod alerts;
 mod dashboard;
@@ -46,9 +47,16 @@ pub struct ServeOptions {
     /// Address to listen on; port 0 takes a free one, which is printed
     #[arg(long, env = "KILL_SWITCH_LISTEN", default_value = "127.0.0.1:8686", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// SQLite file, created if there is none
-    #[arg(long, env = "KILL_SWITCH_DB", default_value = "kill-switch.db", value_name = "FILE")]
-    db: PathBuf,
+    /// SQLite file, created if there is none, or for several replicas postgres://user:password@host/name. A URL with a
+    /// password is better given by environment: arguments are visible to every user of the machine
+    #[arg(
+        long,
+        env = "KILL_SWITCH_DB",
+        default_value = "kill-switch.db",
+        value_name = "FILE|URL",
+        hide_env_values = true
+    )]
+    db: Location,
     /// Write the tokens that are made to DIR/enforcer.token, viewer.token and operator.token instead of printing them;
     /// one that is missing there, or not valid, is made anew
     #[arg(long, env = "KILL_SWITCH_TOKEN_DIR", value_name = "DIR")]
@@ -105,8 +113,9 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let address = listener.local_addr().map_err(cannot_listen)?;
     let tls = tls::acceptor(options.tls_cert.as_deref(), options.tls_key.as_deref())?;
 
-    let _lock = lock::hold(&options.db)?;
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options.db).await?);
+    let _lock = options.db.file().map(lock::hold).transpose()?;
+    let cannot_open = |source| ServeError::Database { location: options.db.clone(), source };
+    let store = options.db.open().await.map_err(cannot_open)?;
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
     let alerts = options.alerts.alerts(&service)?;
     let mut notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
@@ -118,6 +127,8 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         tracing::warn!(%address, "serving plain HTTP beyond loopback: tokens can be read on the way");
     }
     let background = tokio::spawn(look_after(Arc::clone(&service)));
+    let followed = Arc::clone(&service);
+    let follower = tokio::spawn(async move { followed.follow().await });
     let courier = tokio::spawn(Arc::clone(&alerts).run());
     // A proxy in front may speak TLS for us: browsers then come by HTTPS all the same.
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
@@ -127,8 +138,9 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         None => listen(listener, app, &service).await,
         Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
     }
-    background.abort();
-    courier.abort();
+    for task in [background, follower, courier] {
+        task.abort();
+    }
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -138,13 +150,13 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     let mut out = std::io::stdout().lock();
     // Standard output may be closed; serving matters more.
     let _ = writeln!(out, "kill-switch {}", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, "database {}", options.db.display());
+    let _ = writeln!(out, "database {}", options.db);
     for notice in notices {
         let _ = writeln!(out, "{notice}");
     }
     let _ = writeln!(out, "listening on {url}");
     let _ = out.flush();
-    tracing::info!(url, database = %options.db.display(), "serving");
+    tracing::info!(url, database = %options.db, "serving");
 }
 
 async fn listen<L>(listener: L, app: Router, service: &Arc<Service>)
@@ -197,11 +209,14 @@ async fn terminated() {
 async fn look_after(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
     let mut tidy = interval(HOUSEKEEPING);
-    reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    tidy.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut share = interval(SHARE);
+    for ticks in [&mut reload, &mut tidy, &mut share] {
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
     loop {
         let outcome = tokio::select! {
             _ = reload.tick() => service.reload_tokens().await,
+            _ = share.tick() => service.share_envoys().await,
             _ = tidy.tick() => {
                 if let Some(recorder) = api::install_recorder() {
                     recorder.run_upkeep();

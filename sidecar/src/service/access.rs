@@ -1,8 +1,8 @@
 //! Signing in to the dashboard: one password, or a token, and sessions that end on the server.
 //!
-//! The password is hashed slowly (argon2id) and checked beside the other work, a few at a time: it is the one thing here
-//! that a stranger could make expensive. A session is 256 random bits in a cookie, of which only the hash is kept; one
-//! that was opened with a token is over when the token is.
+//! The password is hashed slowly (argon2id) and checked beside the other work, a few at a time: it is the one thing
+//! here that a stranger could make expensive. A session is 256 random bits in a cookie, of which only the hash is kept;
+//! one that was opened with a token is over when the token is.
 
 use std::time::Duration;
 
@@ -34,24 +34,18 @@ impl Service {
         if self.is_password(password).await? {
             return Ok(());
         }
-        let salt = random_bytes::<16>()?;
-        let password = password.to_owned();
-        let hashed = spawn_blocking(move || {
-            let salt = SaltString::encode_b64(&salt).map_err(|error| error.to_string())?;
-            let hashed = Argon2::default().hash_password(password.as_bytes(), &salt);
-            hashed.map(|hashed| hashed.to_string()).map_err(|error| error.to_string())
-        });
-        let hashed = hashed.await.map_err(|error| unavailable(error.to_string()))?.map_err(unavailable)?;
+        let hashed = slowly_hashed(password).await?;
         Ok(self.store.access().set_password(&hashed).await?)
     }
 
-    /// Makes a password up, sets it and returns it: the only moment at which it is known.
-    pub async fn make_password(&self) -> Result<String> {
+    /// Makes a password up, sets it and returns it: the only moment at which it is known. Nothing, if there is one by
+    /// now: another replica may have started at the same time.
+    pub async fn make_password(&self) -> Result<Option<String>> {
         let hex = random_hex::<10>()?;
         let groups: Vec<_> = (0..4).filter_map(|group| hex.get(group * 5..group * 5 + 5)).collect();
         let password = groups.join("-");
-        self.set_password(&password).await?;
-        Ok(password)
+        let is_ours = self.store.access().set_first_password(&slowly_hashed(&password).await?).await?;
+        Ok(is_ours.then_some(password))
     }
 
     async fn is_password(&self, password: &str) -> Result<bool> {
@@ -106,6 +100,17 @@ impl Service {
         let derived = hash(&format!("form:{cookie}"));
         derived.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+async fn slowly_hashed(password: &str) -> Result<String> {
+    let salt = random_bytes::<16>()?;
+    let password = password.to_owned();
+    let hashed = spawn_blocking(move || {
+        let salt = SaltString::encode_b64(&salt).map_err(|error| error.to_string())?;
+        let hashed = Argon2::default().hash_password(password.as_bytes(), &salt);
+        hashed.map(|hashed| hashed.to_string()).map_err(|error| error.to_string())
+    });
+    hashed.await.map_err(|error| unavailable(error.to_string()))?.map_err(unavailable)
 }
 
 fn unavailable(reason: String) -> Error {

@@ -1,12 +1,15 @@
 //! Which Envoys are connected, and how far each has come.
 //!
-//! Kept in memory only: an Envoy that is alive polls again within seconds of a restart, and one that is not should not
-//! be listed. A poll that finds nothing new must touch no table, and this is how.
+//! Kept in memory: an Envoy that is alive polls again within seconds of a restart, and one that is not should not be
+//! listed. A poll that finds nothing new must touch no table, and this is how. Replicas over one database tell each
+//! other every few seconds, so that each lists them all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::model::Millis;
+use super::{Result, Service};
+use crate::model::{Millis, SeenEnvoy};
 
 /// More names than this are not kept; the one unheard of for longest makes room.
 const MAX_ENVOYS: usize = 1_000;
@@ -14,6 +17,12 @@ const MAX_ENVOYS: usize = 1_000;
 const MAX_NAME: usize = 128;
 /// Between two polls an Envoy is silent for at most its longest backoff.
 const SILENCE_MS: Millis = 15_000;
+/// How often replicas tell each other.
+pub(crate) const SHARE: Duration = Duration::from_secs(5);
+/// What another replica says of an Envoy that polls there is so much older, and a little.
+const SHARED_SILENCE_MS: Millis = SILENCE_MS + 10_000;
+/// How long one that is gone is listed by the replicas that never heard of it.
+const REMEMBERED_MS: Millis = 24 * 3_600_000;
 
 /// One Envoy, as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +48,33 @@ struct Entry {
 
 /// Everyone who polled.
 #[derive(Default)]
-pub(super) struct Registry(Mutex<HashMap<String, Entry>>);
+pub(super) struct Registry {
+    own: Mutex<HashMap<String, Entry>>,
+    /// What the replicas, this one included, last said of whom.
+    shared: Mutex<Vec<SeenEnvoy>>,
+}
+
+impl Service {
+    /// Tells the other replicas who polls here, and hears who polls there.
+    pub async fn share_envoys(&self) -> Result<()> {
+        let now_ms = self.now();
+        let seen: Vec<_> = self.envoys.own(now_ms).into_iter().map(EnvoyView::seen).collect();
+        let shared = self.store.share_envoys(&seen, now_ms.saturating_sub(REMEMBERED_MS)).await?;
+        *self.envoys.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
+        Ok(())
+    }
+}
+
+impl EnvoyView {
+    fn seen(self) -> SeenEnvoy {
+        SeenEnvoy { envoy: self.envoy, applied_rev: self.applied_rev, last_seen_ms: self.last_seen_ms }
+    }
+}
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         // Nothing is left half-done in here: a poisoned lock is as good as any.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the beginning of a poll, until the returned guard is dropped.
@@ -66,10 +96,29 @@ impl Registry {
         Poll { registry: self, name: Some(name) }
     }
 
-    /// Everyone, in the order of their names.
+    /// Everyone, in the order of their names. Of one that two replicas know, what was heard last.
     pub(super) fn list(&self, now_ms: Millis) -> Vec<EnvoyView> {
+        let own = self.own(now_ms).into_iter().map(|view| (view.envoy.clone(), view));
+        let mut views: BTreeMap<_, _> = own.collect();
+        for seen in self.shared.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if views.get(&seen.envoy).is_some_and(|own| own.connected || own.last_seen_ms >= seen.last_seen_ms) {
+                continue;
+            }
+            let view = EnvoyView {
+                envoy: seen.envoy.clone(),
+                applied_rev: seen.applied_rev,
+                connected: now_ms.saturating_sub(seen.last_seen_ms) < SHARED_SILENCE_MS,
+                last_seen_ms: seen.last_seen_ms,
+            };
+            views.insert(seen.envoy.clone(), view);
+        }
+        views.into_values().collect()
+    }
+
+    /// Everyone who polled here.
+    fn own(&self, now_ms: Millis) -> Vec<EnvoyView> {
         let entries = self.lock();
-        let mut views: Vec<_> = entries
+        entries
             .iter()
             .map(|(name, entry)| EnvoyView {
                 envoy: name.clone(),
@@ -77,9 +126,7 @@ impl Registry {
                 connected: entry.polls > 0 || now_ms.saturating_sub(entry.last_seen_ms) < SILENCE_MS,
                 last_seen_ms: if entry.polls > 0 { now_ms } else { entry.last_seen_ms },
             })
-            .collect();
-        views.sort_by(|a, b| a.envoy.cmp(&b.envoy));
-        views
+            .collect()
     }
 }
 
@@ -140,6 +187,20 @@ mod tests {
         let later = registry.list(60_000 + SILENCE_MS);
         assert!(!later[0].connected);
         assert_eq!(later[0].last_seen_ms, 60_000);
+    }
+
+    #[test]
+    fn of_an_envoy_that_two_replicas_know_the_latest_is_listed() {
+        let registry = Registry::default();
+        let _poll = registry.poll("here", Some(3), 1_000);
+        drop(registry.poll("moved", Some(3), 1_000));
+        let seen =
+            |envoy: &str, last_seen_ms| SeenEnvoy { envoy: envoy.to_owned(), applied_rev: Some(9), last_seen_ms };
+        *registry.shared.lock().unwrap() = vec![seen("here", 90_000), seen("moved", 90_000), seen("gone", 5_000)];
+        let listed = registry.list(100_000);
+        let summary: Vec<_> =
+            listed.iter().map(|view| (view.envoy.as_str(), view.connected, view.applied_rev)).collect();
+        assert_eq!(summary, [("gone", false, Some(9)), ("here", true, Some(3)), ("moved", true, Some(9))]);
     }
 
     #[test]

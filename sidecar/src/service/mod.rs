@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod envoys;
 mod error;
+mod follow;
 mod kills;
 mod notices;
 mod observations;
@@ -29,6 +30,7 @@ mod tokens;
 
 pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;
+pub(crate) use envoys::SHARE;
 pub use error::{Error, Result};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};

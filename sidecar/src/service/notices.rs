@@ -4,6 +4,8 @@
 //! two loses nothing and doubles nothing. What is told is fixed here, once: every try sends the same words under the
 //! same id. Matching calls and excerpts stay out of it; they may quote prompts, and a notice travels far.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::tokens::random_hex;
@@ -14,6 +16,9 @@ use crate::store::Tx;
 
 /// Events looked at in one transaction.
 const BATCH: u32 = 100;
+/// How long a try belongs to the replica that makes it: longer than any try takes. One that ends in the middle of a try
+/// leaves it to the others after this time.
+const LEASE: Duration = Duration::from_secs(120);
 /// What of an event's detail is told.
 const TOLD: [&str; 12] = [
     "kill_id",
@@ -65,6 +70,10 @@ impl Service {
         }
         let mut tx = self.store.begin().await?;
         let events = tx.alerts().outbox(BATCH).await?;
+        if events.is_empty() {
+            // Another replica was faster.
+            return Ok(0);
+        }
         let rules = tx.alerts().alert_rules().await?;
         for event in &events {
             for rule in rules.iter().filter(|rule| concerns(rule, event)) {
@@ -153,6 +162,11 @@ impl Service {
     /// Deliveries whose next try is due.
     pub(crate) async fn due_deliveries(&self, limit: u32) -> Result<Vec<Delivery>> {
         Ok(self.store.alerts().due_deliveries(self.now(), limit).await?)
+    }
+
+    /// Takes the next try of a delivery for this replica; false if another one has it.
+    pub(crate) async fn claim_delivery(&self, delivery: &Delivery) -> Result<bool> {
+        Ok(self.store.alerts().claim_delivery(delivery, LEASE).await?)
     }
 
     /// Writes down how a try ended.

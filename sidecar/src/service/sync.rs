@@ -42,6 +42,10 @@ pub enum Synced {
 impl Service {
     /// Answers as soon as there is something to tell, or when the time is up, or when the sidecar stops.
     pub async fn sync(&self, request: &SyncRequest) -> Result<Synced> {
+        if request.epoch == self.epoch && request.since > self.rev() {
+            // From the future, or from another replica that was faster to hear of it.
+            self.catch_up().await?;
+        }
         let is_known = request.epoch == self.epoch && request.since <= self.rev();
         let applied = is_known.then_some(request.since);
         let poll = self.envoys.poll(&request.envoy, applied, self.now());
@@ -53,6 +57,10 @@ impl Service {
         poll.seen(self.now());
         if !is_news {
             return Ok(Synced::Unchanged);
+        }
+        if self.rev() < since {
+            // The database has gone back in time while the poll waited.
+            return self.page(0, true, &poll).await;
         }
         self.page(since, since == 0 || continues_full, &poll).await
     }
@@ -84,7 +92,9 @@ impl Service {
         let last = rows.last().map_or(since, |agent| agent.rev);
         // A commit may be seen here before its own task says so. Whoever got it must not be taken for a stranger when it
         // asks from there.
-        publish(&self.rev, last);
+        if !rows.is_empty() {
+            publish(&self.rev, last);
+        }
         let rev = if more { last } else { last.max(current) };
         poll.expect_full_page((full && more).then_some(rev));
 

@@ -25,6 +25,8 @@ pub trait AccessStore: Send + Sync {
     async fn password(&self) -> Result<Option<String>>;
     /// Sets the password's hash and ends every session that the old one opened.
     async fn set_password(&self, hash: &str) -> Result<()>;
+    /// Sets the password's hash if none was set before; false if one was.
+    async fn set_first_password(&self, hash: &str) -> Result<bool>;
     /// A session that has not expired.
     async fn session(&self, hash: &[u8; 32], now_ms: Millis) -> Result<Option<Session>>;
     /// Opens a session, and forgets those that have expired.

@@ -1,5 +1,7 @@
 //! Alert rules and deliveries: the part of the contract that only alerts use.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::Result;
@@ -31,8 +33,11 @@ pub trait AlertStore: Send + Sync {
     async fn deliveries(&self, query: &DeliveryQuery) -> Result<Vec<Delivery>>;
     /// How many deliveries have not arrived and are still tried.
     async fn pending_deliveries(&self) -> Result<usize>;
-    /// Deliveries whose next try is due, those that wait for longest first.
+    /// Deliveries whose next try is due and that no other process is trying, those that wait for longest first.
     async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>>;
+    /// Takes the next try of a delivery for this process alone, until its outcome is saved or the lease is over; false
+    /// if another process has it, or had it meanwhile.
+    async fn claim_delivery(&self, delivery: &Delivery, lease: Duration) -> Result<bool>;
 }
 
 /// Steps of a transaction.
@@ -56,6 +61,6 @@ pub trait AlertTx: Send {
     async fn last_sent(&mut self, rule_id: &str, agent_id: &str, kind: NoticeKind) -> Result<Option<Millis>>;
     /// Adds a delivery, numbered; a second one of the same rule and event is left out.
     async fn add_delivery(&mut self, delivery: &Delivery) -> Result<()>;
-    /// Writes what became of a delivery.
+    /// Writes what became of a delivery. One that arrived stays so, whoever else tried it.
     async fn save_delivery(&mut self, delivery: &Delivery) -> Result<()>;
 }

@@ -2,49 +2,32 @@
 //!
 //! No rules live here. The service composes them out of the small steps of a [`Tx`], so that they exist once however
 //! many databases there are; a store only promises that a transaction is all or nothing, durable once committed, and
-//! alone: writers wait for each other, which is what makes "read, decide, write" in the service safe. Reads outside a
-//! transaction see committed state only.
+//! alone: writers wait for each other, in whichever process, which is what makes "read, decide, write" in the service
+//! safe. Reads outside a transaction see committed state only. Revisions and the numbers of events become visible in
+//! their order: whoever has read up to one of them has not missed a lower one.
 //!
 //! `tests/it/store.rs` is the suite that every implementation passes.
 
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
 use async_trait::async_trait;
 
-use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, Token};
+use crate::model::{Agent, Event, EventType, KillRecord, Millis, NewEvent, SeenEnvoy, Token};
 
 mod access;
 mod alerts;
+mod error;
+mod location;
+mod migrations;
+mod postgres;
+mod row;
 mod sqlite;
 
 pub use access::{AccessStore, Session};
 pub use alerts::{AlertStore, AlertTx, DeliveryQuery};
+pub use error::StoreError;
+pub use location::Location;
+pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-
-/// What can go wrong in a store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// Another process holds the database, or no connection was free in time. Worth another try.
-    #[error("the database is busy: {0}")]
-    Busy(String),
-    /// The database cannot be opened, read or written.
-    #[error("the database cannot be used: {0}")]
-    Unavailable(String),
-    /// A row does not say what this version of the program understands.
-    #[error("the database holds something unexpected in {column}: {value}")]
-    Corrupt {
-        /// Where.
-        column: &'static str,
-        /// What was found.
-        value: String,
-    },
-}
-
-impl StoreError {
-    /// Whether the same call may succeed a moment later.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy(_))
-    }
-}
 
 /// What a store answers.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -141,6 +124,16 @@ pub trait Store: Send + Sync + 'static {
     async fn check_writable(&self, now_ms: Millis) -> Result<()>;
     /// Starts a transaction, once every other writer is done.
     async fn begin(&self) -> Result<Box<dyn Tx>>;
+    /// Completes when another process may have committed something since the last time; never, where there is none.
+    /// One caller at a time.
+    async fn changed_elsewhere(&self) {
+        std::future::pending().await
+    }
+    /// Tells the other replicas which Envoys poll here, and returns all that any of them has heard of since `since_ms`;
+    /// none, where there are no others.
+    async fn share_envoys(&self, _seen: &[SeenEnvoy], _since_ms: Millis) -> Result<Vec<SeenEnvoy>> {
+        Ok(Vec::new())
+    }
     /// Closes every connection, so that nothing is left to recover.
     async fn close(&self);
 }

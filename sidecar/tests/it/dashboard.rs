@@ -208,7 +208,7 @@ async fn a_session_is_over_when_its_token_is() {
 async fn a_new_password_signs_out_whoever_used_the_old_one() {
     let sidecar = Sidecar::start().await;
     assert!(sidecar.service.set_password("too short").await.is_err());
-    let made = sidecar.service.make_password().await.unwrap();
+    let made = sidecar.service.make_password().await.unwrap().unwrap();
     assert_eq!(made.len(), 23, "80 random bits in four groups: {made}");
     let mut visitor = Visitor::at(&sidecar.api.base);
     visitor.sign_in(&made).await;

@@ -20,6 +20,8 @@ mod lost_update;
 mod metrics;
 mod observations;
 mod openapi;
+mod postgres;
+mod replicas;
 mod scale;
 mod serving;
 mod ssrf;

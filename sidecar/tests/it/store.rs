@@ -7,7 +7,9 @@ use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
     Scope, Token,
 };
-use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, SqliteStore, Store, Tx};
+use kill_switch::store::{
+    AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, PostgresStore, Session, SqliteStore, Store, Tx,
+};
 use serde_json::json;
 
 /// Runs each behaviour against a fresh database of each kind.
@@ -19,6 +21,16 @@ macro_rules! every_store {
                 async fn $behaviour() {
                     let dir = tempfile::tempdir().unwrap();
                     super::$behaviour(super::open_sqlite(dir.path()).await).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $behaviour() {
+                    let Some(url) = crate::support::postgres::database().await else { return };
+                    super::$behaviour(super::open_postgres(&url).await).await;
                 }
             )*
         }
@@ -42,10 +54,17 @@ every_store![
     a_notice_is_told_once_under_each_rule_and_read_back_by_status,
     what_expires_is_gone_and_the_rest_is_not,
     the_database_says_that_it_can_be_written,
+    numbers_become_visible_in_their_order,
+    text_that_a_database_may_not_like_loses_nothing_else,
+    the_first_password_stays_and_a_new_one_ends_its_sessions,
 ];
 
 async fn open_sqlite(dir: &std::path::Path) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(&dir.join("test.db")).await.unwrap())
+}
+
+pub async fn open_postgres(url: &str) -> Arc<dyn Store> {
+    Arc::new(PostgresStore::open(url).await.unwrap())
 }
 
 async fn save(store: &dyn Store, agents: &[Agent]) -> Vec<u64> {
@@ -123,10 +142,16 @@ async fn a_transaction_that_is_not_committed_never_happened(store: Arc<dyn Store
 }
 
 async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
-    save(store.as_ref(), &[Agent::new("a", 0)]).await;
-    let raises: Vec<_> = (0..20)
-        .map(|_| {
-            let store = Arc::clone(&store);
+    no_update_is_lost(&[store]).await;
+}
+
+/// Twenty writers at each of the stores, which are over one database, raise one number.
+pub async fn no_update_is_lost(stores: &[Arc<dyn Store>]) {
+    save(stores[0].as_ref(), &[Agent::new("a", 0)]).await;
+    let each = stores.iter().flat_map(|store| std::iter::repeat_n(store, 20));
+    let raises: Vec<_> = each
+        .map(|store| {
+            let store = Arc::clone(store);
             tokio::spawn(async move {
                 let mut tx = store.begin().await.unwrap();
                 let mut agent = tx.agent("a").await.unwrap().unwrap();
@@ -137,10 +162,11 @@ async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
             })
         })
         .collect();
+    let count = raises.len() as u64;
     for raise in raises {
         raise.await.unwrap();
     }
-    assert_eq!(store.agent("a").await.unwrap().unwrap().policy.generation, 20, "no update was lost");
+    assert_eq!(stores[0].agent("a").await.unwrap().unwrap().policy.generation, count, "no update was lost");
 }
 
 async fn tombstones_are_changes_and_nothing_else(store: Arc<dyn Store>) {
@@ -311,6 +337,88 @@ async fn the_database_says_that_it_can_be_written(store: Arc<dyn Store>) {
     assert!(store.check_writable(6).await.is_err());
 }
 
+async fn numbers_become_visible_in_their_order(store: Arc<dyn Store>) {
+    numbers_stay_in_order(&[Arc::clone(&store), store]).await;
+}
+
+/// Writers at each of the stores, which are over one database, and at each a reader that asks only for what comes after
+/// what it has: whoever misses a number misses it for ever.
+pub async fn numbers_stay_in_order(stores: &[Arc<dyn Store>]) {
+    const WRITERS: usize = 4;
+    const WRITES: usize = 15;
+    let total = stores.len() * WRITERS * WRITES;
+    let mut tasks = tokio::task::JoinSet::new();
+    for (place, store) in stores.iter().enumerate() {
+        for writer in 0..WRITERS {
+            let store = Arc::clone(store);
+            tasks.spawn(async move {
+                for write in 0..WRITES {
+                    let id = format!("agent-{place}-{writer}-{write}");
+                    let mut tx = store.begin().await.unwrap();
+                    tx.append_event(&event(&id, EventType::Created, 1)).await.unwrap();
+                    tokio::task::yield_now().await;
+                    tx.save_agent(&Agent::new(&id, 1)).await.unwrap();
+                    tx.commit().await.unwrap();
+                }
+            });
+        }
+        let store = Arc::clone(store);
+        tasks.spawn(async move {
+            let (mut rev, mut id, mut agents, mut seen) = (0, 0, 0, 0);
+            while agents < total || seen < total {
+                let changes = store.changes(rev, 7).await.unwrap();
+                rev = changes.last().map_or(rev, |agent| agent.rev);
+                agents += changes.len();
+                let events = store.events(&EventQuery { limit: 7, ..events(EventRange::After(id)) }).await.unwrap();
+                id = events.last().map_or(id, |event| event.id);
+                seen += events.len();
+            }
+            assert_eq!((agents, seen), (total, total));
+        });
+    }
+    let all = async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap()
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), all).await.expect("a reader missed a number");
+}
+
+async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<dyn Store>) {
+    let mut tx = store.begin().await.unwrap();
+    let mut odd = event("a", EventType::KillSwitch, 1);
+    odd.reason = "before\0after".to_owned();
+    odd.detail.insert("excerpt".to_owned(), json!("a\0b \u{1f600}"));
+    let id = tx.append_event(&odd).await.unwrap();
+    tx.commit().await.unwrap();
+    let stored = store.events(&events(EventRange::After(0))).await.unwrap().remove(0);
+    assert_eq!((stored.id, &stored.body.detail), (id, &odd.detail));
+    assert!(stored.body.reason.starts_with("before") && stored.body.reason.ends_with("after"));
+    assert_eq!(store.agent("a\0").await.unwrap(), None);
+    let search = AgentQuery { search: Some("\0".to_owned()), limit: 1, ..AgentQuery::default() };
+    assert!(store.agents(&search).await.unwrap().is_empty());
+}
+
+async fn the_first_password_stays_and_a_new_one_ends_its_sessions(store: Arc<dyn Store>) {
+    let access = store.access();
+    assert_eq!(access.password().await.unwrap(), None);
+    assert!(access.set_first_password("one").await.unwrap());
+    assert!(!access.set_first_password("two").await.unwrap());
+    assert_eq!(access.password().await.unwrap().as_deref(), Some("one"));
+    let by_password = Session { hash: [1; 32], token_hash: None, expires_ms: 100 };
+    let by_token = Session { hash: [2; 32], token_hash: Some([3; 32]), expires_ms: 100 };
+    for session in [&by_password, &by_token] {
+        access.open_session(session, 50).await.unwrap();
+        assert_eq!(access.session(&session.hash, 99).await.unwrap().as_ref(), Some(session));
+        assert_eq!(access.session(&session.hash, 100).await.unwrap(), None, "it has ended by itself");
+    }
+    access.set_password("three").await.unwrap();
+    assert_eq!(access.session(&by_password.hash, 50).await.unwrap(), None);
+    assert_eq!(access.session(&by_token.hash, 50).await.unwrap(), Some(by_token.clone()));
+    access.end_session(&by_token.hash).await.unwrap();
+    assert_eq!(access.session(&by_token.hash, 50).await.unwrap(), None);
+}
+
 fn rule(rule_id: &str) -> AlertRule {
     AlertRule {
         rule_id: rule_id.to_owned(),
@@ -327,7 +435,7 @@ fn rule(rule_id: &str) -> AlertRule {
     }
 }
 
-fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
+pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
     Delivery {
         seq: 0,
         delivery_id: delivery_id.to_owned(),

@@ -1,11 +1,10 @@
 //! Password and sessions.
 
 use async_trait::async_trait;
-use sqlx::Row as _;
 
-use super::{SqliteStore, row};
+use super::SqliteStore;
 use crate::model::Millis;
-use crate::store::{AccessStore, Result, Session};
+use crate::store::{AccessStore, Result, Session, row};
 
 #[async_trait]
 impl AccessStore for SqliteStore {
@@ -25,20 +24,21 @@ impl AccessStore for SqliteStore {
         Ok(())
     }
 
+    async fn set_first_password(&self, hash: &str) -> Result<bool> {
+        let done = sqlx::query("INSERT INTO dashboard_password (id, hash) VALUES (1, ?) ON CONFLICT (id) DO NOTHING")
+            .bind(hash)
+            .execute(&self.writer)
+            .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
     async fn session(&self, hash: &[u8; 32], now_ms: Millis) -> Result<Option<Session>> {
         let found = sqlx::query("SELECT token_hash, expires_ms FROM sessions WHERE hash = ? AND expires_ms > ?")
             .bind(hash.as_slice())
             .bind(row::to_i64(now_ms))
             .fetch_optional(&self.reader)
             .await?;
-        let Some(found) = found else { return Ok(None) };
-        let token_hash: Option<Vec<u8>> = found.try_get("token_hash")?;
-        let expires_ms: i64 = found.try_get("expires_ms")?;
-        Ok(Some(Session {
-            hash: *hash,
-            token_hash: token_hash.and_then(|hash| hash.try_into().ok()),
-            expires_ms: Millis::try_from(expires_ms).unwrap_or_default(),
-        }))
+        found.as_ref().map(|found| row::session(found, hash)).transpose()
     }
 
     async fn open_session(&self, session: &Session, now_ms: Millis) -> Result<()> {

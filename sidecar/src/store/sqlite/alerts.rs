@@ -1,12 +1,14 @@
 //! Alert rules and deliveries: the same statements for reads inside and outside a transaction.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::{Executor, QueryBuilder, Sqlite, SqliteConnection, SqlitePool};
 
+use super::SqliteStore;
 use super::write::SqliteTx;
-use super::{SqliteStore, row};
 use crate::model::{AlertRule, Delivery, Event, Millis, NoticeKind};
-use crate::store::{AlertStore, AlertTx, DeliveryQuery, Result};
+use crate::store::{AlertStore, AlertTx, DeliveryQuery, Result, row};
 
 #[async_trait]
 impl AlertStore for SqliteStore {
@@ -28,6 +30,11 @@ impl AlertStore for SqliteStore {
 
     async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>> {
         due(&self.reader, now_ms, limit).await
+    }
+
+    async fn claim_delivery(&self, _delivery: &Delivery, _lease: Duration) -> Result<bool> {
+        // One process serves the file, and knows by itself what it is trying.
+        Ok(true)
     }
 }
 
@@ -236,7 +243,7 @@ async fn add_delivery(tx: &mut SqliteConnection, delivery: &Delivery) -> Result<
 async fn save_delivery(tx: &mut SqliteConnection, delivery: &Delivery) -> Result<()> {
     sqlx::query(
         "UPDATE alert_deliveries SET status = ?, attempts = ?, next_attempt_ms = ?, last_attempt_ms = ?, last_code = ?,
-             last_latency_ms = ?, last_error = ? WHERE delivery_id = ?",
+             last_latency_ms = ?, last_error = ? WHERE delivery_id = ? AND status <> 'delivered'",
     )
     .bind(delivery.status.as_str())
     .bind(delivery.attempts)

@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use agent_kill_switch::wire::ScoreSample;
 use async_trait::async_trait;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Error as SqlxError, SqlSafeStr};
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteError, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
 
-use super::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, Store, StoreError, Tx};
+use super::migrations::migrator;
+use super::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, Store, StoreError, Tx, row};
 use crate::model::{Agent, Event, Millis, Token};
 
 mod access;
 mod alerts;
 mod read;
-mod row;
 mod write;
 
 /// Reads run beside each other; more connections than this only fight over the page cache.
@@ -53,23 +54,17 @@ impl SqliteStore {
             .acquire_timeout(TURN_TIMEOUT)
             .connect_with(options.clone())
             .await?;
-        migrator().run(&writer).await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        migrator(&STEPS).run(&writer).await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
         Ok(Self { reader, writer })
     }
 }
 
-fn migrator() -> Migrator {
-    let steps = [
-        ("initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
-        ("alerts", include_str!("../../../migrations/sqlite/0002_alerts.sql")),
-        ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
-    ];
-    let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
-    };
-    Migrator::with_migrations((1..).zip(steps).map(migration).collect())
-}
+const STEPS: [(&str, &str); 3] = [
+    ("initial", include_str!("../../../migrations/sqlite/0001_initial.sql")),
+    ("alerts", include_str!("../../../migrations/sqlite/0002_alerts.sql")),
+    ("access", include_str!("../../../migrations/sqlite/0003_access.sql")),
+];
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -130,21 +125,11 @@ impl Store for SqliteStore {
     }
 }
 
-impl From<SqlxError> for StoreError {
-    fn from(error: SqlxError) -> Self {
-        /// `SQLITE_BUSY` and `SQLITE_LOCKED`, whatever their extended codes.
-        const RETRY: [i32; 2] = [5, 6];
-        let code = match &error {
-            SqlxError::Database(database) => database.code().and_then(|code| code.parse::<i32>().ok()),
-            _ => None,
-        };
-        let is_locked = code.is_some_and(|code| RETRY.contains(&(code & 0xff)));
-        if is_locked || matches!(error, SqlxError::PoolTimedOut) {
-            Self::Busy(error.to_string())
-        } else {
-            Self::Unavailable(error.to_string())
-        }
-    }
+/// Whether another process holds the file: `SQLITE_BUSY` and `SQLITE_LOCKED`, whatever their extended codes.
+pub(super) fn is_busy(error: &dyn DatabaseError) -> bool {
+    const RETRY: [i32; 2] = [5, 6];
+    let code = error.try_downcast_ref::<SqliteError>().and_then(|error| error.code()?.parse::<i32>().ok());
+    code.is_some_and(|code| RETRY.contains(&(code & 0xff)))
 }
 
 #[cfg(test)]

@@ -4,16 +4,13 @@
 //! every agent: at ten thousand that is a few milliseconds, and an index for infixes would cost every write more.
 
 use agent_kill_switch::wire::ScoreSample;
-use sqlx::{QueryBuilder, Row, Sqlite, SqlitePool};
+use sqlx::{QueryBuilder, Sqlite, SqlitePool};
 
-use super::row;
 use crate::model::{Agent, Event, Millis, Token};
-use crate::store::{AgentQuery, EventQuery, EventRange, Meta, Result};
+use crate::store::{AgentQuery, EventQuery, EventRange, Meta, Result, row};
 
 pub(super) async fn meta(pool: &SqlitePool) -> Result<Meta> {
-    let row = sqlx::query("SELECT epoch, rev FROM meta").fetch_one(pool).await?;
-    let rev: i64 = row.try_get("rev")?;
-    Ok(Meta { epoch: row.try_get("epoch")?, rev: u64::try_from(rev).unwrap_or_default() })
+    row::meta(&sqlx::query("SELECT epoch, rev FROM meta").fetch_one(pool).await?)
 }
 
 pub(super) async fn agent(pool: &SqlitePool, agent_id: &str) -> Result<Option<Agent>> {

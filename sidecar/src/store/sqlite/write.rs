@@ -4,9 +4,8 @@ use agent_kill_switch::wire::ScoreSample;
 use async_trait::async_trait;
 use sqlx::{Sqlite, Transaction};
 
-use super::row;
 use crate::model::{Agent, KillRecord, Millis, NewEvent, Token};
-use crate::store::{AlertTx, Expiry, Result, Tx};
+use crate::store::{AlertTx, Expiry, Result, Tx, row};
 
 /// A transaction that holds the write lock from its start.
 pub(super) struct SqliteTx(pub(super) Transaction<'static, Sqlite>);

@@ -16,8 +16,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub mod postgres;
 pub mod process;
 pub mod receiver;
+pub mod silence;
 pub mod smtp;
 
 pub const ENFORCER: &str = "enforcer-secret-of-the-tests";

@@ -35,6 +35,16 @@ impl Process {
         process
     }
 
+    /// Starts a replica over a PostgreSQL database, with the rest of it in `dir`.
+    pub fn replica(dir: &Path, url: &str, arguments: &[&str]) -> Self {
+        let mut command = binary();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments);
+        let mut process = Self::spawn(command.env("KILL_SWITCH_DB", url).current_dir(dir));
+        process.api.enforcer = token(dir, "enforcer");
+        process.api.operator = token(dir, "operator");
+        process
+    }
+
     /// Starts a command and waits until it listens.
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,0 +1,241 @@
+//! What PostgreSQL must do beyond the suite that every store passes: several stores over one database.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kill_switch::model::{Agent, Delivery, DeliveryStatus};
+use kill_switch::store::{PostgresStore, Store, StoreError};
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
+
+use crate::store::{delivery, no_update_is_lost, numbers_stay_in_order, open_postgres};
+use crate::support::eventually;
+use crate::support::postgres::{PASSWORD, database, execute, shared};
+use crate::support::process::{Process, binary, cli};
+
+/// Two stores over one database, as two replicas have them.
+async fn two() -> Option<(String, [Arc<dyn Store>; 2])> {
+    let url = database().await?;
+    let stores = [open_postgres(&url).await, open_postgres(&url).await];
+    Some((url, stores))
+}
+
+async fn save(store: &dyn Store, id: &str) {
+    let mut tx = store.begin().await.unwrap();
+    tx.save_agent(&Agent::new(id, 1)).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_of_two_replicas_wait_for_each_other_and_their_numbers_stay_in_order() {
+    let Some((_, stores)) = two().await else { return };
+    numbers_stay_in_order(&stores).await;
+    no_update_is_lost(&stores).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_waited_for_too_long_makes_the_others_busy_and_no_more() {
+    let Some((_, [one, other])) = two().await else { return };
+    let tx = one.begin().await.unwrap();
+    let Err(error) = other.begin().await else { panic!("two writers at once") };
+    assert!(matches!(error, StoreError::Busy(_)) && error.is_transient(), "{error}");
+    assert_eq!(other.meta().await.unwrap().rev, 0, "readers do not wait");
+    drop(tx);
+    save(other.as_ref(), "a").await;
+}
+
+#[tokio::test]
+async fn stores_that_open_at_once_make_one_schema() {
+    let Some(url) = database().await else { return };
+    let opened = futures_util::future::join_all((0..4).map(|_| PostgresStore::open(&url))).await;
+    let mut epochs = Vec::new();
+    for store in opened {
+        epochs.push(store.unwrap().meta().await.unwrap().epoch);
+    }
+    epochs.dedup();
+    assert_eq!(epochs.len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_database_has_as_its_defaults_weakens_nothing() {
+    let Some(url) = database().await else { return };
+    let name = url.rsplit('/').next().unwrap();
+    execute(&url, &format!("ALTER DATABASE {name} SET synchronous_commit = off")).await;
+    execute(&url, &format!("ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")).await;
+    let stores = [open_postgres(&url).await, open_postgres(&url).await];
+    execute(
+        &url,
+        "CREATE FUNCTION check_settings() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF current_setting('synchronous_commit') <> 'on' THEN RAISE 'a commit would not be durable'; END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER check_settings BEFORE UPDATE ON meta FOR EACH ROW EXECUTE FUNCTION check_settings();",
+    )
+    .await;
+    no_update_is_lost(&stores).await;
+}
+
+#[tokio::test]
+async fn what_another_replica_commits_is_heard_and_what_was_missed_is_found() {
+    let Some((url, [one, other])) = two().await else { return };
+    let heard = async |what: &str| {
+        timeout(Duration::from_secs(20), one.changed_elsewhere()).await.unwrap_or_else(|_| panic!("not heard: {what}"));
+    };
+    heard("the beginning, before which anything may have happened").await;
+
+    for id in ["a", "b", "c"] {
+        save(one.as_ref(), "own").await;
+        let (_, ()) = tokio::join!(save(other.as_ref(), id), heard("a commit"));
+    }
+
+    execute(&url, "UPDATE meta SET commits = commits + 1").await;
+    heard("a commit that notified nobody").await;
+    heard("the beginning of listening anew").await;
+
+    let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE query LIKE 'LISTEN%' AND datname = current_database()";
+    let (_, ()) = tokio::join!(execute(&url, listening), heard("a connection that was cut"));
+    let (_, ()) = tokio::join!(save(other.as_ref(), "d"), heard("a commit after it"));
+}
+
+#[tokio::test]
+async fn nobody_is_woken_by_what_he_did_himself() {
+    let Some((_, [one, _])) = two().await else { return };
+    one.changed_elsewhere().await;
+    let mut listening = Box::pin(one.changed_elsewhere());
+    for _ in 0..3 {
+        // Long enough for the notification to arrive, and shorter than it takes to look for what was missed.
+        save(one.as_ref(), "own").await;
+        assert!(timeout(Duration::from_millis(300), &mut listening).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
+    let Some((_, [one, other])) = two().await else { return };
+    let mut tx = one.begin().await.unwrap();
+    tx.alerts().add_delivery(&delivery("d", "r", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.commit().await.unwrap();
+    let due = async |store: &Arc<dyn Store>| store.alerts().due_deliveries(10, 9).await.unwrap();
+    let claim = async |store: &Arc<dyn Store>, delivery: &Delivery, seconds: u64| {
+        store.alerts().claim_delivery(delivery, Duration::from_secs(seconds)).await.unwrap()
+    };
+    let first = due(&one).await.remove(0);
+    let (by_one, by_other) = tokio::join!(claim(&one, &first, 60), claim(&other, &first, 60));
+    assert!(by_one != by_other, "one of them, and only one");
+    assert!(due(&one).await.is_empty() && due(&other).await.is_empty(), "it is under way");
+
+    let mut tx = one.begin().await.unwrap();
+    let failed = Delivery { attempts: 1, last_error: "not now".to_owned(), ..first.clone() };
+    tx.alerts().save_delivery(&failed).await.unwrap();
+    tx.commit().await.unwrap();
+    assert!(!claim(&other, &first, 60).await, "that try has been made");
+    let again = due(&other).await.remove(0);
+    assert!(claim(&other, &again, 0).await);
+    assert!(claim(&one, &again, 60).await, "the lease is over: its replica is gone");
+
+    for status in [DeliveryStatus::Delivered, DeliveryStatus::Pending] {
+        let mut tx = one.begin().await.unwrap();
+        tx.alerts().save_delivery(&Delivery { status, attempts: 2, ..again.clone() }).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(one.alerts().pending_deliveries().await.unwrap(), 0, "what has arrived is not sent again");
+}
+
+#[tokio::test]
+async fn tls_is_spoken_when_asked_for_and_certificates_are_checked_when_asked_for() {
+    let Some(url) = database().await else { return };
+    let certificate = shared().unwrap().certificate();
+    let encrypted = async || {
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        let count: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+             WHERE ssl AND application_name = 'kill-switch' AND datname = current_database()",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+        count
+    };
+    let plain = PostgresStore::open(&format!("{url}?sslmode=disable")).await.unwrap();
+    assert_eq!(encrypted().await, 0);
+    plain.close().await;
+    for parameters in
+        ["sslmode=require".to_owned(), format!("sslmode=verify-full&sslrootcert={}", certificate.display())]
+    {
+        let store = PostgresStore::open(&format!("{url}?{parameters}")).await.unwrap();
+        assert!(encrypted().await > 0, "{parameters}");
+        store.close().await;
+    }
+    assert!(PostgresStore::open(&format!("{url}?sslmode=verify-full")).await.is_err(), "nobody trusts it");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_url_is_said_and_its_password_is_not() {
+    let Some(url) = database().await else { return };
+    let cluster = shared().unwrap();
+    execute(&cluster.url("postgres"), "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await;
+    let port = cluster.port();
+    for (url, says) in [
+        (format!("postgres://kill_switch:{PASSWORD}@127.0.0.1:{port}/nowhere"), "does not exist"),
+        (format!("postgres://kill_switch:{PASSWORD}-wrong@127.0.0.1:{port}/postgres"), "authentication failed"),
+        (format!("postgres://kill_switch:{PASSWORD}@127.0.0.1:odd/postgres"), "invalid port number"),
+        (format!("{url}?passwort={PASSWORD}"), "passwort must be one of"),
+        (format!("{url}?sslmode=perhaps"), "ssl_mode"),
+        (cluster.url("latin"), "its encoding (LATIN1) must be UTF8"),
+        (format!("mysql://kill_switch:{PASSWORD}@127.0.0.1/name"), "mysql:// is not understood"),
+    ] {
+        for arguments in [vec!["serve", "--listen", "127.0.0.1:0", "--log", "trace"], vec!["doctor"]] {
+            let mut command = binary();
+            let output = command.args(&arguments).env("KILL_SWITCH_DB", &url).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{says}");
+            let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains(says), "{says}: {said}");
+            assert!(!said.contains(PASSWORD), "{says}: {said}");
+        }
+    }
+    let help = binary().args(["serve", "--help"]).env("KILL_SWITCH_DB", &url).output().unwrap();
+    assert!(!String::from_utf8_lossy(&help.stdout).contains(PASSWORD));
+}
+
+#[tokio::test]
+async fn commands_that_open_the_database_take_the_url() {
+    let Some(url) = database().await else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let replica = Process::replica(dir.path(), &url, &[]);
+    assert!(replica.said.iter().any(|line| line.starts_with("database postgres://kill_switch@127.0.0.1:")));
+    assert!(replica.said.iter().all(|line| !line.contains(PASSWORD)), "{:?}", replica.said);
+
+    let made = binary().args(["tokens", "create", "--name", "lost", "--scope", "operator", "--db", &url]).output();
+    let mut api = replica.api.clone();
+    api.operator = String::from_utf8(made.unwrap().stdout).unwrap().trim().to_owned();
+    eventually("the running server knows it", || async { api.get("/v1/agents").await.status == 200 }).await;
+    let listed = binary().args(["tokens", "list", "--db", &url]).output().unwrap();
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("lost"));
+
+    let doctor = cli(dir.path(), &api, &["doctor", "--db", &url]);
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert!(doctor.status.success(), "{said}");
+    assert!(said.contains("can be written; revision 0") && !said.contains(PASSWORD), "{said}");
+}
+
+#[tokio::test]
+async fn a_dump_restored_elsewhere_is_the_same_database() {
+    let Some((url, [one, _])) = two().await else { return };
+    let cluster = shared().unwrap();
+    save(one.as_ref(), "a").await;
+    let meta = one.meta().await.unwrap();
+    let dump = cluster.program("pg_dump").args(["--format=custom", &url]).output().unwrap();
+    assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), dump.stdout).unwrap();
+    let copy = cluster.database().await;
+    let mut restore: Command = cluster.program("pg_restore");
+    let done = restore.args(["--exit-on-error", "--no-owner", "--dbname", &copy]).arg(file.path()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let restored = open_postgres(&copy).await;
+    assert_eq!(restored.meta().await.unwrap(), meta);
+    save(restored.as_ref(), "b").await;
+    assert_eq!(restored.meta().await.unwrap().rev, 2);
+}
