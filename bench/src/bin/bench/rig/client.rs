@@ -98,7 +98,8 @@ impl Connection {
         }
         let all = started.elapsed();
         let status = self.buffer.get(9..12).and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
-        if sent.is_ok() && find(&self.buffer, b"connection: close").is_none() {
+        let head = find(&self.buffer, b"\r\n\r\n").map_or(&[][..], |end| &self.buffer[..end]);
+        if sent.is_ok() && find(head, b"connection: close").is_none() {
             self.stream = Some(stream);
         }
         Reply { status: status.unwrap_or(0), first_byte: first_byte.unwrap_or(all), all }
