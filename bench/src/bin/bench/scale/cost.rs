@@ -38,7 +38,7 @@ pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row
     };
     vec![
         row(&format!("a request of one agent, {AGENTS_TEXT} known"), one),
-        row(&format!("requests of 4,000 agents in turn, {AGENTS_TEXT} known"), spread),
+        row(&format!("requests of {} agents in turn, {AGENTS_TEXT} known", Value(CALLING as f64, Unit::Count)), spread),
     ]
 }
 
