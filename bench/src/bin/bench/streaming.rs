@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::options::Options;
 use crate::rig::client::{Connection, Target};
-use crate::rig::pool::{Pool, load};
+use crate::rig::pool::{Load, Pool, load};
 use crate::rig::upstream::Upstream;
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
@@ -29,6 +29,8 @@ const STEPPED: usize = 5;
 /// Answers at once where events are counted.
 const CONNECTIONS: usize = 8;
 
+/// How long each has its turn.
+const SLICE: Duration = Duration::from_millis(150);
 /// An answer that has not come to its end by then has stopped for good.
 const HELD_AFTER: Duration = Duration::from_secs(5);
 /// What every event holds once.
@@ -52,16 +54,23 @@ pub async fn measure(options: &Options) -> Vec<Row> {
     let envoy = rig::envoy(&LISTENERS, upstream.address, sidecar.address(), 1).await;
     rig::remote(&sidecar).enable("on", json!({})).await;
     let pool = Pool::new(Body { shape: Shape::Message, kilobytes: 10 });
-    let time = Duration::from_millis(if options.quick { 300 } else { 1000 });
+    let slices = if options.quick { 2 } else { 6 };
     let mut all: BTreeMap<Listener, Figures> = BTreeMap::new();
     for round in 0..options.rounds() as usize {
         let mut listeners = LISTENERS;
         listeners.rotate_left(round % LISTENERS.len());
-        for listener in listeners {
+        let mut loads: BTreeMap<Listener, [Load; 2]> = BTreeMap::new();
+        for _ in 0..slices {
+            for listener in listeners {
+                let [few, many] = loads.entry(listener).or_default();
+                few.add(load(&target(&envoy, listener, &format!("sse {FEW}")), &pool, 1, SLICE, 200).await);
+                let target = target(&envoy, listener, &format!("sse {EVENTS}"));
+                many.add(load(&target, &pool, CONNECTIONS, SLICE, 200).await);
+            }
+        }
+        for (listener, [few, many]) in loads {
             let figures = all.entry(listener).or_default();
-            let few = load(&target(&envoy, listener, &format!("sse {FEW}")), &pool, 1, time, 200).await;
             figures.first_byte.push(few.first_byte());
-            let many = load(&target(&envoy, listener, &format!("sse {EVENTS}")), &pool, CONNECTIONS, time, 200).await;
             figures.events.push(many.rate() * EVENTS as f64);
             step(&target(&envoy, listener, &format!("step {EVENTS}")), &pool, &upstream, figures).await;
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bench::body::{Body, Shape};
-use bench::stats::{median, percentile, ratio};
+use bench::stats::{median, ratio};
 use lab::proc::Envoy;
 
 use super::{AGENTS_TEXT, agents};
@@ -20,14 +20,18 @@ const CALLING: usize = 4_000;
 pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row> {
     wait_until_judged(small, &agents::name(0)).await;
     let pool = Pool::new(Body { shape: Shape::History, kilobytes: 10 });
-    let time = Duration::from_millis(if options.quick { 300 } else { 1500 });
+    let slices = if options.quick { 2 } else { 8 };
     let cases = [(small, 1), (large, 1), (large, CALLING)];
     let mut all = [const { Vec::new() }; 3];
     for round in 0..options.rounds() as usize {
-        for turn in 0..cases.len() {
+        let mut times = [const { Vec::new() }; 3];
+        for turn in 0..slices * cases.len() {
             let case = (round + turn) % cases.len();
             let (envoy, calling) = cases[case];
-            all[case].push(calls(envoy, calling, &pool, time).await);
+            times[case].extend(calls(envoy, calling, &pool).await);
+        }
+        for (all, times) in all.iter_mut().zip(times) {
+            all.push(median(&times));
         }
     }
     let [alone, one, spread] = &all;
@@ -42,22 +46,23 @@ pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row
     ]
 }
 
-/// Calls of so many agents in turn on one connection; half of them took no longer than this, in microseconds.
-async fn calls(envoy: &Envoy, calling: usize, pool: &Pool, time: Duration) -> f64 {
+/// A slice of calls of so many agents in turn on one connection; what each took, in microseconds.
+async fn calls(envoy: &Envoy, calling: usize, pool: &Pool) -> Vec<f64> {
+    const SLICE: Duration = Duration::from_millis(150);
     let targets: Vec<Target> = (0..calling).map(|number| target(envoy, &agents::name(number))).collect();
     let mut connection = Connection::new(envoy.listener(Listener::Ours.name()));
     let mut times = Vec::new();
     connection.call(&targets[0], pool.next()).await;
     let started = Instant::now();
     for target in targets.iter().cycle() {
-        if started.elapsed() > time {
+        if started.elapsed() > SLICE {
             break;
         }
         let reply = connection.call(target, pool.next()).await;
         assert_eq!(reply.status, 200, "an answer to {target:?}");
         times.push(reply.all.as_secs_f64() * 1e6);
     }
-    percentile(&times, 50.0)
+    times
 }
 
 /// A call of an agent.
