@@ -20,7 +20,7 @@ const CALLING: usize = 4_000;
 pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row> {
     wait_until_judged(small, &agents::name(0)).await;
     let pool = Pool::new(Body { shape: Shape::History, kilobytes: 10 });
-    let slices = if options.quick { 2 } else { 8 };
+    let slices = if options.quick { 4 } else { 8 };
     let cases = [(small, 1), (large, 1), (large, CALLING)];
     let mut all = [const { Vec::new() }; 3];
     for round in 0..options.rounds() as usize {
