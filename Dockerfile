@@ -26,8 +26,11 @@ COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
 COPY lab/Cargo.toml lab/
-RUN mkdir -p src sidecar/src lab/src/bin \
- && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs \
+COPY bench/Cargo.toml bench/
+COPY bench/noop/Cargo.toml bench/noop/
+RUN mkdir -p src sidecar/src lab/src/bin bench/src/bin/bench bench/noop/src \
+ && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs bench/src/lib.rs bench/noop/src/lib.rs \
+ && touch bench/src/bin/pipeline.rs bench/src/bin/bench/main.rs \
  && echo 'fn main() {}' | tee sidecar/src/main.rs lab/src/bin/demo.rs lab/src/bin/lab_agent.rs lab/src/bin/mock_llm.rs \
  && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \

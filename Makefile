@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` and `make test`. Both set up what they need.
+# Three commands matter: `make demo`, `make test` and `make bench`. They set up what they need.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c

@@ -132,11 +132,11 @@ fn history(bytes: usize, seed: u64) -> String {
         let is_last = left < 2000;
         let spread = (seed.wrapping_add(turn).wrapping_mul(389) % 700) as usize;
         // People say less than models.
-        for (role, usual) in [("user", 60 + spread / 4), ("assistant", 200 + spread)] {
-            let size = if is_last { left / 2 } else { usual };
+        for (role, usual, share) in [("user", 60 + spread / 4, 2), ("assistant", 200 + spread, 1)] {
+            let size = if is_last { left / share } else { usual };
             let room = size.saturating_sub(message(role, "").len() + 1);
             let next = message(role, &english(room, seed.wrapping_mul(31) ^ turn.wrapping_mul(2) ^ role.len() as u64));
-            left -= next.len() + 1;
+            left = left.saturating_sub(next.len() + 1);
             messages.push(next);
         }
         if is_last {

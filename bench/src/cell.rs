@@ -32,17 +32,23 @@ pub struct Table {
 }
 
 impl Default for Table {
+    /// With every body.
     fn default() -> Self {
+        Self::of(&ALL)
+    }
+}
+
+impl Table {
+    /// With these bodies only.
+    pub fn of(bodies: &[Body]) -> Self {
         Self {
-            bodies: ALL.iter().map(|body| (*body, body.text(SEED))).collect(),
+            bodies: bodies.iter().map(|body| (*body, body.text(SEED))).collect(),
             progress: Pipeline::new(Counting::Progress),
             literal: Pipeline::new(Counting::Literal),
             copy: Vec::new(),
         }
     }
-}
 
-impl Table {
     /// Goes one way on a body, both by their number, so often.
     pub fn run(&mut self, way: usize, body: usize, times: u32) -> u64 {
         let (Some(way), Some((body, text))) = (WAYS.get(way), self.bodies.get(body)) else { return 0 };

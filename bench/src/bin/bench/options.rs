@@ -19,6 +19,11 @@ impl Options {
         self.only.is_none_or(|only| only == part)
     }
 
+    /// Whether everything is measured in full, so that it may be written down.
+    pub fn is_all(&self) -> bool {
+        !self.quick && self.only.is_none()
+    }
+
     /// How many rounds medians are taken of.
     pub fn rounds(&self) -> u32 {
         if self.quick { 3 } else { 5 }

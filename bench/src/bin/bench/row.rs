@@ -85,7 +85,7 @@ impl Row {
     pub fn used(&self) -> Option<f64> {
         match self.goal {
             Goal::AtLeast(limit) => Some(limit / self.value.0),
-            Goal::AtMost(limit) if limit == 0.0 => Some(if self.value.0 == 0.0 { 0.0 } else { f64::INFINITY }),
+            Goal::AtMost(0.0) => Some(if self.value.0 == 0.0 { 0.0 } else { f64::INFINITY }),
             Goal::AtMost(limit) | Goal::Below(limit) => Some(self.value.0 / limit),
             Goal::None | Goal::BeyondAtLeast(_) | Goal::BeyondAtMost(_) => None,
         }

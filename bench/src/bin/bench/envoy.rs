@@ -1,0 +1,236 @@
+//! The filter in a real Envoy, against a filter that holds bodies and does nothing.
+//!
+//! One worker, so that Envoy is what is short of, and not the machine. All kinds of traffic take turns in short slices,
+//! each round in another order. Afterwards Envoy's own counters must say that what was to be judged was judged, and
+//! that nobody was stopped.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bench::body::{Body, Shape};
+use bench::stats::{median, ratio};
+use lab::mesh::Remote;
+use lab::proc::Envoy;
+use serde_json::json;
+
+use crate::options::Options;
+use crate::rig::client::Target;
+use crate::rig::pool::{Load, Pool, load};
+use crate::rig::upstream::Upstream;
+use crate::rig::{self, Listener};
+use crate::row::{Goal, Row, Unit, Value};
+
+/// Whose traffic through which filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Variant {
+    Plain,
+    Noop,
+    Off,
+    On,
+    Inactive,
+    Lua,
+}
+
+impl Variant {
+    const ALL: [Self; 6] = [Self::Plain, Self::Noop, Self::Off, Self::On, Self::Inactive, Self::Lua];
+
+    fn listener(self) -> Listener {
+        match self {
+            Self::Plain => Listener::Plain,
+            Self::Noop => Listener::Noop,
+            Self::Lua => Listener::Lua,
+            Self::Off | Self::On | Self::Inactive => Listener::Ours,
+        }
+    }
+
+    /// As it is called in the results, and its agent, too.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "no filter",
+            Self::Noop => "no-op",
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Inactive => "inactive",
+            Self::Lua => "Lua",
+        }
+    }
+
+    fn status(self) -> u16 {
+        if self == Self::Inactive { 403 } else { 200 }
+    }
+}
+
+/// Connections where throughput is measured.
+const MANY: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Case {
+    body: Body,
+    answer: &'static str,
+    connections: usize,
+}
+
+/// The load of each, round by round.
+type Results = BTreeMap<(Case, Variant), Vec<Load>>;
+
+const BODIES: [Body; 5] = [
+    Body { shape: Shape::Message, kilobytes: 1 },
+    Body { shape: Shape::Message, kilobytes: 10 },
+    Body { shape: Shape::History, kilobytes: 100 },
+    Body { shape: Shape::Message, kilobytes: 100 },
+    Body { shape: Shape::History, kilobytes: 1024 },
+];
+const WHOLE: &str = "whole";
+const EVENTS: &str = "sse 20";
+
+/// Measures everything in one Envoy.
+pub async fn measure(options: &Options) -> Vec<Row> {
+    let upstream = Upstream::start();
+    let mut sidecar = rig::sidecar();
+    sidecar.resume().await;
+    let envoy = rig::envoy(&Listener::ALL, upstream.address, sidecar.address(), 1).await;
+    let remote = rig::remote(&sidecar);
+    introduce(&remote).await;
+    let mut results = Results::new();
+    let mut judged = 0;
+    for body in BODIES.into_iter().filter(|body| !options.quick || body.kilobytes <= 100) {
+        let pool = Pool::new(body);
+        for round in 0..options.rounds() as usize {
+            for case in cases(body, options) {
+                for (variant, load) in take_turns(&envoy, case, round, &pool, options).await {
+                    judged += if variant == Variant::On { load.calls() } else { 0 };
+                    results.entry((case, variant)).or_default().push(load);
+                }
+            }
+        }
+    }
+    assert_observed(&envoy, judged).await;
+    rows(&results)
+}
+
+/// Agents in each state.
+async fn introduce(remote: &Remote) {
+    remote.enable("on", json!({})).await;
+    remote.enable("off", json!({"kill_switch_enabled": false})).await;
+    remote.enable("inactive", json!({})).await;
+    remote.deactivate("inactive").await;
+    remote.settled().await;
+}
+
+fn cases(body: Body, options: &Options) -> Vec<Case> {
+    let answers: &[&'static str] = if options.quick { &[WHOLE] } else { &[WHOLE, EVENTS] };
+    let case = |answer| [1, MANY].map(|connections| Case { body, answer, connections });
+    answers.iter().flat_map(|answer| case(*answer)).collect()
+}
+
+/// One round of a case: short slices of every variant in turn.
+async fn take_turns(
+    envoy: &Envoy,
+    case: Case,
+    round: usize,
+    pool: &Pool,
+    options: &Options,
+) -> BTreeMap<Variant, Load> {
+    let mut loads: BTreeMap<Variant, Load> = BTreeMap::new();
+    for slice in 0..if options.quick { 2 } else { 5 } {
+        for variant in turns(case, round + slice) {
+            loads.entry(variant).or_default().add(run(envoy, case, variant, pool).await);
+        }
+    }
+    loads
+}
+
+/// Those that take part, each time beginning with another.
+fn turns(case: Case, round: usize) -> Vec<Variant> {
+    let mut variants = Variant::ALL.to_vec();
+    variants.rotate_left(round % Variant::ALL.len());
+    variants.retain(|variant| case.answer == WHOLE || !matches!(variant, Variant::Inactive | Variant::Lua));
+    variants
+}
+
+async fn run(envoy: &Envoy, case: Case, variant: Variant, pool: &Pool) -> Load {
+    let target = Target {
+        address: envoy.listener(variant.listener().name()),
+        agent: variant.name().replace(' ', "-"),
+        answer: case.answer.to_owned(),
+    };
+    // Long enough for a few hundred answers, and short enough for whatever else the machine does to hit all alike.
+    let time = Duration::from_millis(if case.connections == 1 { 100 } else { 60 });
+    load(&target, pool, case.connections, time, variant.status()).await
+}
+
+/// Envoy must have counted every call of the agent that is switched on as judged and answered, and no kill.
+async fn assert_observed(envoy: &Envoy, judged: u64) {
+    let stats = envoy.stats().await;
+    let stat = |name: &str| stats.get(&format!("wasmcustom.kill_switch.{name}")).copied().unwrap_or(0);
+    assert_eq!(stat("requests.allowed"), judged, "calls that were judged and forwarded");
+    for name in ["kills", "blocks", "would_kills", "answers_unread", "requests.tripped", "requests.contended"] {
+        assert_eq!(stat(name), 0, "{name}");
+    }
+}
+
+fn rows(results: &Results) -> Vec<Row> {
+    let mut cases: Vec<Case> = results.keys().map(|(case, _)| *case).collect();
+    cases.dedup();
+    cases.sort_by_key(|case| {
+        (case.answer != WHOLE, case.connections, BODIES.iter().position(|body| *body == case.body))
+    });
+    cases
+        .into_iter()
+        .flat_map(|case| if case.connections == 1 { latency(results, case) } else { rate(results, case) })
+        .collect()
+}
+
+/// One figure of every variant's rounds.
+fn figures(results: &Results, case: Case, figure: impl Fn(&Load) -> f64) -> BTreeMap<Variant, Vec<f64>> {
+    let of = |variant| Some((variant, results.get(&(case, variant))?.iter().map(&figure).collect()));
+    Variant::ALL.into_iter().filter_map(of).collect()
+}
+
+/// What all variants came to, in words.
+fn told(figures: &BTreeMap<Variant, Vec<f64>>, unit: impl Fn(f64) -> String) -> String {
+    let one = |(variant, values): (&Variant, &Vec<f64>)| format!("{} {}", variant.name(), unit(median(values)));
+    figures.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn latency(results: &Results, case: Case) -> Vec<Row> {
+    let p50 = figures(results, case, |load| load.percentile(50.0));
+    let p99 = figures(results, case, |load| load.percentile(99.0));
+    let whole = case.answer == WHOLE;
+    let [most_p50, most_p99] = match (case.body.shape, case.body.kilobytes) {
+        _ if !whole => [Goal::None; 2],
+        (_, 1) => [Goal::AtMost(1.15), Goal::AtMost(1.5)],
+        (_, 10) => [Goal::AtMost(1.25), Goal::AtMost(1.5)],
+        (Shape::History, 100) => [Goal::AtMost(1.2), Goal::AtMost(1.5)],
+        (_, 100) => [Goal::AtMost(2.0), Goal::AtMost(1.5)],
+        _ => [Goal::None; 2],
+    };
+    let what = format!("{}{}", case.body, if whole { "" } else { ", streamed" });
+    let us = |us| Value(us, Unit::Microseconds).to_string();
+    let row = |name: &str, figures: &BTreeMap<Variant, Vec<f64>>, goal| {
+        let value = Value(ratio(&figures[&Variant::On], &figures[&Variant::Noop]), Unit::Times);
+        Row::new(format!("{name}: {what}"), told(figures, us), value, goal)
+    };
+    let mut rows = vec![row("p50", &p50, most_p50), row("p99", &p99, most_p99)];
+    if let Some(inactive) = p50.get(&Variant::Inactive) {
+        let closed = median(&figures(results, case, Load::closed)[&Variant::Inactive]);
+        let times = format!("{}; forwarding {}", us(median(inactive)), us(median(&p50[&Variant::Plain])));
+        let measured = format!("{times}; connection closed after {}", Value(closed, Unit::Percent));
+        let value = Value(ratio(inactive, &p50[&Variant::Plain]), Unit::Times);
+        rows.push(Row::new(format!("refusing an inactive agent: {what}"), measured, value, Goal::Below(1.0)));
+    }
+    rows
+}
+
+fn rate(results: &Results, case: Case) -> Vec<Row> {
+    let rates = figures(results, case, Load::rate);
+    let is_goal = case.answer == WHOLE && case.body.kilobytes == 10;
+    let what = format!("{}{}", case.body, if case.answer == WHOLE { "" } else { ", streamed" });
+    let row = |variant: Variant, least: f64| {
+        let value = Value(100.0 * ratio(&rates[&variant], &rates[&Variant::Noop]), Unit::Percent);
+        let goal = if is_goal { Goal::AtLeast(least) } else { Goal::None };
+        let measured = told(&rates, |rate| format!("{}/s", Value(rate, Unit::Count)));
+        Row::new(format!("throughput, {}: {what}", variant.name()), measured, value, goal)
+    };
+    vec![row(Variant::On, 85.0), row(Variant::Off, 97.0)]
+}

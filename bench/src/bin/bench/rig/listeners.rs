@@ -1,0 +1,72 @@
+//! A listener for each filter that is compared.
+
+use std::net::SocketAddr;
+
+use lab::{EnvoyConfig, Filter};
+use serde_json::{Value, json};
+
+use super::filter;
+use crate::paths;
+
+/// Room for the bodies that are held, in all of them.
+const BUFFER_LIMIT: u32 = 4 << 20;
+
+/// What stands between client and upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listener {
+    /// Nothing.
+    Plain,
+    /// A wasm filter that holds the body and looks at nothing.
+    Noop,
+    /// Ours.
+    Ours,
+    /// A Lua filter that asks for the body and does nothing with it.
+    Lua,
+}
+
+impl Listener {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Noop, Self::Ours, Self::Lua];
+
+    /// What it is called in Envoy.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Noop => "noop",
+            Self::Ours => "ours",
+            Self::Lua => "lua",
+        }
+    }
+
+    /// Its configuration.
+    pub fn config(self, upstream: SocketAddr) -> Value {
+        let mut config = EnvoyConfig { buffer_limit: Some(BUFFER_LIMIT), ..EnvoyConfig::new(upstream) };
+        match self {
+            Self::Plain => {}
+            Self::Noop => config.filter = Some(Filter::new(paths::module("bench_noop"), json!({}))),
+            Self::Ours => config.filter = Some(filter()),
+            Self::Lua => config.before = vec![lua()],
+        }
+        let mut listener = config.bootstrap()["static_resources"]["listeners"][0].take();
+        listener["name"] = json!(self.name());
+        listener["stat_prefix"] = json!(self.name());
+        // Every worker gets its share of few connections.
+        listener["connection_balance_config"] = json!({"exact_balance": {}});
+        if self == Self::Noop {
+            let filters = &mut listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"];
+            // A virtual machine of its own.
+            filters[0]["typed_config"]["config"]["vm_config"]["vm_id"] = json!("noop");
+        }
+        listener
+    }
+}
+
+fn lua() -> Value {
+    json!({
+        "name": "envoy.filters.http.lua",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+            "default_source_code": {"inline_string": "function envoy_on_request(handle) handle:body() end"},
+        },
+    })
+}

@@ -1,0 +1,115 @@
+//! Bodies to send, all different, and slices of load made of them.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bench::body::Body;
+use bench::stats::{median, percentile};
+use tokio::task::LocalSet;
+
+use super::client::{Connection, Target};
+
+/// Bodies in a pool: more than a window and the connections together hold, so that no agent ever seems to repeat itself.
+const BODIES: u64 = 96;
+
+/// Bodies of one shape and size.
+#[derive(Clone)]
+pub struct Pool {
+    bodies: Rc<Vec<Vec<u8>>>,
+    next: Rc<std::cell::Cell<usize>>,
+}
+
+impl Pool {
+    /// Made anew, the same each time.
+    pub fn new(body: Body) -> Self {
+        let bodies = (0..BODIES).map(|seed| body.text(1000 + seed).into_bytes()).collect();
+        Self { bodies: Rc::new(bodies), next: Rc::default() }
+    }
+
+    /// The next body.
+    pub fn next(&self) -> &[u8] {
+        let next = self.next.get();
+        self.next.set(next + 1);
+        &self.bodies[next % self.bodies.len()]
+    }
+}
+
+/// What slices of load came to.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    all: Vec<f64>,
+    first_byte: Vec<f64>,
+    rates: Vec<f64>,
+    closed: u64,
+    warming: u64,
+}
+
+impl Load {
+    /// Takes another slice of the same.
+    pub fn add(&mut self, other: Self) {
+        self.all.extend(other.all);
+        self.first_byte.extend(other.first_byte);
+        self.rates.extend(other.rates);
+        self.closed += other.closed;
+        self.warming += other.warming;
+    }
+
+    /// So many percent of the answers took no longer than this, in microseconds.
+    pub fn percentile(&self, percent: f64) -> f64 {
+        percentile(&self.all, percent)
+    }
+
+    /// The median of the times to the first byte of a body, in microseconds.
+    pub fn first_byte(&self) -> f64 {
+        median(&self.first_byte)
+    }
+
+    /// Answers per second: the median of the slices.
+    pub fn rate(&self) -> f64 {
+        median(&self.rates)
+    }
+
+    /// Answers, those included that warmed the connections.
+    pub fn calls(&self) -> u64 {
+        self.all.len() as u64 + self.warming
+    }
+
+    /// The percentage of answers after which the connection was closed.
+    pub fn closed(&self) -> f64 {
+        100.0 * self.closed as f64 / self.all.len().max(1) as f64
+    }
+}
+
+/// Sends requests on so many connections for so long. Every answer must have this status.
+pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Duration, status: u16) -> Load {
+    let local = LocalSet::new();
+    let call = |_| local.spawn_local(calls(target.clone(), pool.clone(), time, status));
+    let tasks: Vec<_> = (0..connections).map(call).collect();
+    let mut load = Load::default();
+    local
+        .run_until(async {
+            for task in tasks {
+                load.add(task.await.expect("calls do not panic"));
+            }
+        })
+        .await;
+    // The connections' together.
+    load.rates = vec![load.rates.iter().sum()];
+    load
+}
+
+async fn calls(target: Target, pool: Pool, time: Duration, status: u16) -> Load {
+    let mut connection = Connection::new(target.address);
+    let mut load = Load { warming: 1, ..Load::default() };
+    connection.call(&target, pool.next()).await;
+    let started = Instant::now();
+    while started.elapsed() < time {
+        let reply = connection.call(&target, pool.next()).await;
+        assert_eq!(reply.status, status, "an answer to {target:?}");
+        load.all.push(reply.all.as_secs_f64() * 1e6);
+        load.first_byte.push(reply.first_byte.as_secs_f64() * 1e6);
+        load.closed += u64::from(!connection.is_open());
+    }
+    load.rates.push(load.all.len() as f64 / started.elapsed().as_secs_f64());
+    load
+}
