@@ -38,8 +38,8 @@ test-wasm: toolchain ## the pure tests, as the module's own target
 	fi
 
 module: toolchain ## the filter, as a WebAssembly module
-	cargo rustc --lib --crate-type cdylib --profile wasm --target $(WASM_TARGET)
-	@tools/shrink $(MODULE)
+	cargo build -p module --profile wasm --target $(WASM_TARGET)
+	@tools/shrink $(dir $(MODULE))module.wasm $(MODULE)
 	@echo "$(MODULE): $$(stat -c %s $(MODULE)) bytes"
 
 sidecar: toolchain ## the sidecar, for tests and the demo

@@ -8,12 +8,13 @@
 use std::rc::Rc;
 
 use crate::codec::Reader;
+use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Level, Outgoing};
 use crate::metrics::Metric;
 use crate::outbox::{self, Outbox, Waiting};
 use crate::policy::{Record, is_agent_id};
 use crate::state::{Kept, LEASE_KEY, Position, SYNC_KEY, policy_key, update};
-use crate::wire::{AgentPolicy, KillReport, SyncAnswer};
+use crate::wire::{AgentPolicy, SyncAnswer};
 use crate::worker::Worker;
 
 /// How often the root looks after everything.
@@ -243,9 +244,10 @@ impl Root {
 
 /// A report for the log, where no prompt text may go.
 fn loggable(report: &[u8]) -> String {
-    let report = serde_json::from_slice(report).ok();
-    let bare = report.and_then(|report| serde_json::to_string(&KillReport { excerpt: None, ..report }).ok());
-    bare.unwrap_or_else(|| "it cannot be read".to_owned())
+    let members = Json::root(report).into_iter().flat_map(Json::members).flatten();
+    let bare = members.filter(|(name, _)| !name.is("excerpt"));
+    let bare = bare.map(|(name, value)| [b"\"", name.raw(), b"\":", value.text()].concat());
+    format!("{{{}}}", String::from_utf8_lossy(&bare.collect::<Vec<_>>().join(&b',')))
 }
 
 /// Keeps what the sidecar says of one agent.

@@ -252,3 +252,9 @@ fn a_host_that_cannot_send_is_asked_again_later() {
     assert_eq!(calls(&host).len(), 1);
     assert_eq!(host.get("nothing"), Stored { bytes: Vec::new(), version: Version::Absent });
 }
+
+#[test]
+fn what_a_refused_report_says_is_logged_without_its_excerpt() {
+    let report = br#"{"kill_id":"k1","excerpt":"a \"secret\", {really}","score":12.5,"matches":[{"calls_ago":1}]}"#;
+    assert_eq!(loggable(report), r#"{"kill_id":"k1","score":12.5,"matches":[{"calls_ago":1}]}"#);
+}

@@ -211,6 +211,7 @@ impl Scanner {
     }
 
     /// Takes one token or gap.
+    #[inline(never)] // so that the loop around it stays small
     fn step(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         if self.before == Before::Number
             && let Some(len) = number_group(rest)
