@@ -12,9 +12,14 @@ pub fn measured(name: &str) -> PathBuf {
     built(&format!("measured/{name}"))
 }
 
-/// A module.
-pub fn module(name: &str) -> PathBuf {
-    built(&format!("wasm32-wasip1/wasm/{name}.wasm"))
+/// The module that is measured in V8.
+pub fn measured_module() -> PathBuf {
+    built("wasm32-wasip1/measured-wasm/bench.wasm")
+}
+
+/// The filter that does nothing.
+pub fn noop_module() -> PathBuf {
+    built("wasm32-wasip1/wasm/bench_noop.wasm")
 }
 
 fn built(file: &str) -> PathBuf {

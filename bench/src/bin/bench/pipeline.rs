@@ -30,7 +30,7 @@ pub fn measure(options: &Options) -> Vec<Row> {
     let native = times(Command::new(paths::measured("pipeline")).args(&arguments));
     let mut node = Command::new("node");
     node.args(["--no-warnings", "--no-liftoff", "--no-wasm-lazy-compilation"]);
-    node.arg(paths::root().join("bench/pipeline.mjs")).arg(paths::module("bench")).args(&arguments[1..]);
+    node.arg(paths::root().join("bench/pipeline.mjs")).arg(paths::measured_module()).args(&arguments[1..]);
     if Command::new("node").arg("--version").output().is_err() {
         eprintln!("SKIPPED: node is not installed, so the pipeline was not measured as wasm");
         return against_naive("native", &native, |_| Goal::None);

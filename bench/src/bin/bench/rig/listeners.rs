@@ -43,7 +43,7 @@ impl Listener {
         let mut config = EnvoyConfig { buffer_limit: Some(BUFFER_LIMIT), ..EnvoyConfig::new(upstream) };
         match self {
             Self::Plain => {}
-            Self::Noop => config.filter = Some(Filter::new(paths::module("bench_noop"), json!({}))),
+            Self::Noop => config.filter = Some(Filter::new(paths::noop_module(), json!({}))),
             Self::Ours => config.filter = Some(filter()),
             Self::Lua => config.before = vec![lua()],
         }
