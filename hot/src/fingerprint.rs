@@ -14,10 +14,12 @@
 
 use std::rc::Rc;
 
+use super::json::Malformed;
 use super::normalise::{Normaliser, Number, Placeholder, Sink, WORD_MAX, Word};
 use super::patterns::{GATHER_MAX, Part, Pattern, cut};
 use super::simhash::{Accumulator, SimHash, follow, mix};
-use crate::sixteen::halves;
+use super::sixteen::halves;
+use super::unescape::{rest_of_escape, unescape};
 
 /// Steady bytes of a text that are always read: about 100 KB of English or code, 52 KB of Chinese, where every byte is.
 const FULL: usize = 104 * BLOCK;
@@ -66,6 +68,7 @@ pub struct Fingerprinter {
     read: usize,
     /// The end of what has been skipped since the last block: [`END_BYTES`], or some more.
     skipped: Vec<u8>,
+    skipped_as: Spelling,
     patterns: Rc<[Pattern]>,
     gathered: Vec<u8>,
     excerpt: Vec<u8>,
@@ -97,7 +100,7 @@ impl Fingerprinter {
             self.excerpt.extend(chunk.iter().take(room));
         }
         if self.patterns.is_empty() {
-            return self.take(chunk);
+            return self.take_plain(chunk);
         }
         while !chunk.is_empty() {
             let (now, later) = chunk.split_at(chunk.len().min(GATHER_MAX - self.gathered.len()));
@@ -109,12 +112,21 @@ impl Fingerprinter {
         }
     }
 
+    /// Takes the next chunk of the text as it stands in a JSON string, escapes and all. What is skipped is not even
+    /// unescaped.
+    pub fn push_escaped(&mut self, raw: &[u8]) -> Result<(), Malformed> {
+        if self.patterns.is_empty() && self.excerpt.len() >= self.excerpt_max {
+            return self.take(raw, Spelling::Json);
+        }
+        unescape(raw, &mut |piece| self.push(piece))
+    }
+
     /// Ends a part: what comes next is another text, not its continuation.
     pub fn part(&mut self) {
         self.cut();
         self.normaliser.finish(&mut self.features);
         if !self.skipped.is_empty() {
-            self.skip(b"\n");
+            self.skip(b"\n", self.skipped_as);
         }
     }
 
@@ -136,7 +148,11 @@ impl Fingerprinter {
     pub fn finish(&mut self) -> Fingerprint {
         self.part();
         if !self.skipped.is_empty() {
-            self.normaliser.push(end_of(&self.skipped), &mut self.features);
+            let end = end_of(&self.skipped);
+            // Of an escape that the end begins within, nothing is known.
+            if self.skipped_as.read(end, &mut self.normaliser, &mut self.features).is_err() {
+                self.normaliser.push(end, &mut self.features);
+            }
             self.normaliser.finish(&mut self.features);
             self.skipped.clear();
         }
@@ -145,29 +161,36 @@ impl Fingerprinter {
         self.features.finish()
     }
 
-    fn take(&mut self, mut chunk: &[u8]) {
+    fn take_plain(&mut self, chunk: &[u8]) {
+        // Only escapes can be malformed.
+        let _ = self.take(chunk, Spelling::Plain);
+    }
+
+    fn take(&mut self, mut chunk: &[u8], spelling: Spelling) -> Result<(), Malformed> {
         while !chunk.is_empty() {
             let (is_read, wanted) = stretch(self.position);
             let room = READ_MAX.saturating_sub(self.read);
             let is_read = is_read && room > 0;
             let limit = if is_read { chunk.len().min(room) } else { chunk.len() };
             let (len, steady) = advance(chunk.get(..limit).unwrap_or_default(), wanted);
-            let (now, later) = chunk.split_at(len);
+            let (now, later) = chunk.split_at(len + spelling.beyond(chunk, len));
             if is_read {
-                self.normaliser.push(now, &mut self.features);
-                self.read += len;
+                spelling.read(now, &mut self.normaliser, &mut self.features)?;
+                self.read += now.len();
                 self.skipped.clear();
             } else {
                 self.normaliser.finish(&mut self.features);
-                self.skip(now);
+                self.skip(now, spelling);
             }
             self.position += steady;
             chunk = later;
         }
+        Ok(())
     }
 
     /// Keeps the end of what is skipped. Trimmed only now and then, so that small pieces cost no more than large ones.
-    fn skip(&mut self, bytes: &[u8]) {
+    fn skip(&mut self, bytes: &[u8], spelling: Spelling) {
+        self.skipped_as = spelling;
         self.skipped.extend_from_slice(last(bytes, END_BYTES));
         if self.skipped.len() > 2 * END_BYTES {
             self.skipped.drain(..self.skipped.len() - END_BYTES);
@@ -181,13 +204,44 @@ impl Fingerprinter {
         let gathered = std::mem::take(&mut self.gathered);
         let patterns = Rc::clone(&self.patterns);
         cut(&patterns, &String::from_utf8_lossy(&gathered), |part| match part {
-            Part::Text(text) => self.take(text.as_bytes()),
+            Part::Text(text) => self.take_plain(text.as_bytes()),
             Part::Match(index) => {
                 self.normaliser.finish(&mut self.features);
                 self.read += 1;
                 self.features.placeholder(Placeholder::Custom(index));
             }
         });
+    }
+}
+
+/// How a text is written.
+#[derive(Clone, Copy, Debug, Default)]
+enum Spelling {
+    /// As it is.
+    #[default]
+    Plain,
+    /// As in a JSON string.
+    Json,
+}
+
+impl Spelling {
+    #[inline(always)]
+    fn read(self, text: &[u8], normaliser: &mut Normaliser, features: &mut Features) -> Result<(), Malformed> {
+        match self {
+            Self::Plain => {
+                normaliser.push(text, features);
+                Ok(())
+            }
+            Self::Json => unescape(text, &mut |piece| normaliser.push(piece, features)),
+        }
+    }
+
+    /// How many more bytes belong to the character that a cut would split.
+    fn beyond(self, text: &[u8], cut: usize) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Json => rest_of_escape(text, cut),
+        }
     }
 }
 
@@ -373,17 +427,30 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     }
 }
 
-/// As [`hash_bytes`], for more than 16 bytes.
+/// As [`hash_bytes`], for more than 16 bytes: an image is megabytes, so four words at once, which do not wait for each
+/// other.
 fn hash_long(bytes: &[u8]) -> u64 {
-    let mut hash = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let word = match chunk.len() {
-            8 => u64_at(chunk, 0),
-            _ => u64_at(bytes, bytes.len() - 8),
-        };
-        hash = mix(hash ^ word).rotate_left(17);
+    const LANES: usize = 4;
+    let mut lanes = [0x9E37_79B9_7F4A_7C15, 0xE703_7ED1_A0B4_28DB, 0x9FB2_1C65_1E98_DF25, 0xD6E8_FEB8_6659_FD93];
+    let mut add = |words: &[u64; LANES]| {
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = (*lane ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        }
+    };
+    let (blocks, rest) = bytes.as_chunks::<{ 8 * LANES }>();
+    for block in blocks {
+        add(&words(block));
     }
-    mix(hash)
+    let mut last = [0; 8 * LANES];
+    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    add(&words(&last));
+    lanes.iter().fold(bytes.len() as u64, |hash, lane| mix(hash.rotate_left(17) ^ lane))
+}
+
+#[inline(always)]
+fn words(block: &[u8; 32]) -> [u64; 4] {
+    let (low, high) = block.split_at(16);
+    [u64_at(low, 0), u64_at(low, 8), u64_at(high, 0), u64_at(high, 8)]
 }
 
 #[inline(always)]

@@ -311,9 +311,14 @@ impl Scanner {
         let whole = whole_characters(rest.get(..run).unwrap_or_default(), run == WORD_MAX);
         let mut word = Lowercase::default();
         for chunk in whole.utf8_chunks() {
-            for character in chunk.valid().chars() {
+            for (at, character) in chunk.valid().char_indices() {
                 match script(character) {
                     Script::Spaced => word.push(character),
+                    Script::Ideographs => {
+                        word.flush(sink);
+                        let bytes = chunk.valid().as_bytes().get(at..at + character.len_utf8());
+                        sink.word(Word::Folded(bytes.unwrap_or_default()));
+                    }
                     Script::Unspaced => {
                         word.flush(sink);
                         word.push(character);
@@ -391,6 +396,8 @@ fn whole_characters(run: &[u8], cut: bool) -> &[u8] {
 enum Script {
     /// By spaces: letters join to words.
     Spaced,
+    /// Not at all, and there is no case: each character is a word as it stands.
+    Ideographs,
     /// Not at all: each character is a word.
     Unspaced,
     /// Not a letter.
@@ -399,6 +406,8 @@ enum Script {
 
 fn script(character: char) -> Script {
     match character {
+        // Most of what is Chinese, Japanese and Korean, and of what comes here.
+        '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' => Script::Ideographs,
         '\u{2000}'..='\u{2BFF}' | '\u{3000}'..='\u{303F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FF00}'..='\u{FF0F}' => {
             Script::None
         }

@@ -39,6 +39,21 @@ pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malf
     Ok(())
 }
 
+/// How many more bytes it takes to end the escape that a cut of `text` would split.
+pub fn rest_of_escape(text: &[u8], cut: usize) -> usize {
+    /// `\u` and all but the last of its digits.
+    const LONGEST: usize = 5;
+    let near = cut.saturating_sub(LONGEST);
+    let before = text.get(..cut).unwrap_or_default();
+    let Some(slash) = before.iter().skip(near).rposition(|&byte| byte == b'\\').map(|at| near + at) else { return 0 };
+    let run = before.iter().take(slash + 1).rev().take_while(|&&byte| byte == b'\\').count();
+    if run % 2 == 0 {
+        return 0;
+    }
+    let len = if text.get(slash + 1) == Some(&b'u') { 6 } else { 2 };
+    (slash + len).min(text.len()).saturating_sub(cut)
+}
+
 /// Text without its escapes, so far.
 struct Gather {
     bytes: [u8; PIECE + STRIDE],
@@ -126,4 +141,29 @@ fn unicode(text: &[u8]) -> Option<(char, usize)> {
 fn code_unit(text: &[u8]) -> Option<u32> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | (digit as char).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_splits_no_escape() {
+        for text in [&br"a\\nb"[..], br"a\nb", br"caf\u00e9s", br"\\\u00e9\\\\", br"\ud83d\ude00", b"plain", br"\"] {
+            for cut in 0..=text.len() {
+                let (start, end) = text.split_at(cut + rest_of_escape(text, cut));
+                let mut joined = Vec::<u8>::new();
+                let halves = [start, end].iter().try_for_each(|half| unescape(half, &mut |piece| joined.extend(piece)));
+                let mut whole = Vec::<u8>::new();
+                let at_once = unescape(text, &mut |piece| whole.extend(piece));
+                assert_eq!(halves, at_once, "{} cut at {cut}", String::from_utf8_lossy(text));
+                // Two escapes that make one character are two without each other.
+                assert!(
+                    joined == whole || text.starts_with(br"\ud83d"),
+                    "{} cut at {cut}",
+                    String::from_utf8_lossy(text)
+                );
+            }
+        }
+    }
 }

@@ -7,7 +7,6 @@
 //! unknown name holds is taken for words if it reads like words.
 
 use super::json::{Json, Malformed};
-use super::unescape::unescape;
 use crate::detect::fingerprint::Fingerprinter;
 
 /// Content inside of content: a list, a result in it, its list, a document in that. Deeper, it is taken as it stands.
@@ -16,14 +15,14 @@ const DEPTH_MAX: u32 = 8;
 /// Pushes a JSON string's text.
 pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     match value.string() {
-        Some(string) => unescape(string.raw(), &mut |piece| text.push(piece)),
+        Some(string) => text.push_escaped(string.raw()),
         None => Ok(()),
     }
 }
 
 /// Pushes JSON as it stands, the escapes in its strings resolved.
 pub fn push_json(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    unescape(value.text(), &mut |piece| text.push(piece))
+    text.push_escaped(value.text())
 }
 
 /// Pushes what content says: a string, a list of blocks, one block. Null says nothing; other scalars stand for
