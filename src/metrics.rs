@@ -95,6 +95,22 @@ pub const OTHERS: [(Metric, &str, Kind); 7] = [
     (Metric::FilterMicroseconds, "kill_switch.filter_us", Kind::Histogram),
 ];
 
+impl Metric {
+    /// Its place in [`all`].
+    pub fn index(self) -> usize {
+        match self {
+            Self::Requests(outcome) => outcome as usize,
+            Self::Kills => OUTCOMES.len(),
+            Self::Blocks => OUTCOMES.len() + 1,
+            Self::WouldKills => OUTCOMES.len() + 2,
+            Self::AnswersUnread => OUTCOMES.len() + 3,
+            Self::SyncAgeSeconds => OUTCOMES.len() + 4,
+            Self::OutboxDepth => OUTCOMES.len() + 5,
+            Self::FilterMicroseconds => OUTCOMES.len() + 6,
+        }
+    }
+}
+
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -115,6 +131,13 @@ pub fn all() -> impl Iterator<Item = (Metric, &'static str, Kind)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_metric_is_where_its_index_says() {
+        for (index, (metric, name, _)) in all().enumerate() {
+            assert_eq!(metric.index(), index, "{name}");
+        }
+    }
 
     #[test]
     fn the_operators_documentation_explains_every_metric() {

@@ -16,7 +16,7 @@ use crate::decode::answer::{AnswerReader, Head};
 use crate::decode::envelope::{self, Envelope};
 use crate::decode::format::by_path;
 use crate::decode::request::request;
-use crate::detect::fingerprint::hash_bytes;
+use crate::detect::fingerprint::{Fingerprinter, hash_bytes};
 use crate::detect::verdict::Verdict;
 use crate::detect::window::{Answer, Sequence};
 use crate::enforce::{Evidence, Judged, Subject, Trip};
@@ -32,6 +32,11 @@ use crate::worker::Worker;
 
 /// Bytes of the repeated input that `evidence: excerpt` keeps.
 const EXCERPT_BYTES: usize = 400;
+/// Buffers for answers that are kept for the next ones: ten kilobytes each.
+const SPARE_MAX: usize = 64;
+/// A body of at most so many bytes is waited for before its request is refused: HTTP/1.1 closes the connection of a
+/// request that is answered too early.
+const WAITED_FOR: usize = 64 * 1024;
 /// Where the number of a judged call is noted, so that another pass over the same request does not count it again.
 pub const CALL_NOTE: &str = "kill_switch_call";
 
@@ -92,11 +97,15 @@ impl Stream {
         let kept = Kept::decode(&host.get(&policy_key(&agent)).bytes);
         let current = self.worker.round.get().unwrap_or(0);
         let record = kept.filter(|kept| kept.round >= current).map(|kept| kept.record);
-        self.worker.seen.borrow_mut().request(&agent, host.now_ms());
+        let now_ms = host.now_ms();
+        self.worker.seen.borrow_mut().request(&agent, now_ms);
         self.agent = Some(agent.clone());
         match record {
             None => self.without_policy(host),
-            Some(record) => self.with_policy(host, agent, record, ended),
+            Some(record) => match refusal(&record, now_ms) {
+                Some((cause, outcome)) => self.refuse_when_known(host, cause, outcome, ended),
+                None => self.with_policy(host, agent, record, ended),
+            },
         }
     }
 
@@ -117,9 +126,6 @@ impl Stream {
     }
 
     fn with_policy(&mut self, host: &impl StreamHost, agent: String, record: Record, ended: bool) -> Flow {
-        if let Some((cause, outcome)) = refusal(&record, host.now_ms()) {
-            return self.refuse_when_known(host, cause, outcome, ended);
-        }
         if !record.enabled {
             return self.pass(host, Outcome::Off);
         }
@@ -166,6 +172,9 @@ impl Stream {
     fn request_end(&mut self, host: &impl StreamHost) -> Flow {
         match std::mem::replace(&mut self.phase, Phase::Pass) {
             Phase::Judge(subject) => self.judge(host, subject),
+            Phase::Refuse(cause) if self.path_tells(&self.path) => {
+                self.refuse(host, cause, &envelope::from_path(&self.path))
+            }
             Phase::Refuse(cause) => {
                 let envelope = envelope::read(&self.path, &host.request_body(self.worker.config.max_request_bytes));
                 self.refuse(host, cause, &envelope)
@@ -192,13 +201,20 @@ impl Stream {
         };
         self.worker.seen.borrow_mut().score(&subject.agent, &judged.score, now_ms);
         host.note("kill_switch_score", &judged.score.value.to_string());
-        let flow = self.enforce(host, subject, &judged, &turn, &body);
+        let flow = self.enforce(host, subject, &judged, &turn, &body, now_ms);
         host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
         flow
     }
 
-    fn enforce(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, turn: &Turn, body: &[u8]) -> Flow {
-        let now_ms = host.now_ms();
+    fn enforce(
+        &mut self,
+        host: &impl StreamHost,
+        subject: Subject,
+        judged: &Judged,
+        turn: &Turn,
+        body: &[u8],
+        now_ms: u64,
+    ) -> Flow {
         let trip = match judged.verdict {
             Verdict::Allow => Trip::Void,
             verdict => subject.trip(host, verdict, now_ms),
@@ -242,21 +258,20 @@ impl Stream {
     /// The response's headers.
     pub fn response_headers(&mut self, host: &impl StreamHost, ended: bool) {
         let Phase::Await(awaited) = std::mem::replace(&mut self.phase, Phase::Pass) else { return };
-        if host.property(&["response", "code_details"]).as_deref() != Some(b"via_upstream") {
+        let headers = ResponseHeaders::read(host);
+        if !headers.is_from_upstream(host) {
             return;
         }
-        let status = host.response_header(":status").and_then(|status| number(&status)).unwrap_or(0) as u16;
-        if !(200..300).contains(&status) {
+        if !(200..300).contains(&headers.status) {
             return awaited.subject.answer(host, awaited.sequence, Answer::Failed);
         }
-        let encoding = host.response_header("content-encoding").unwrap_or_default();
-        if !encoding.is_empty() && encoding != b"identity" {
+        if headers.compressed {
             return host.count(Metric::AnswersUnread, 1);
         }
-        let content_type = host.response_header("content-type").unwrap_or_default();
-        let head = Head { status, content_type: &content_type };
-        let config = &self.worker.config;
-        let reader = AnswerReader::new(awaited.format, head, config.patterns.clone(), config.max_event_bytes);
+        let head = Head { status: headers.status, content_type: &headers.content_type };
+        let text = self.worker.spare.borrow_mut().pop();
+        let text = text.unwrap_or_else(|| Fingerprinter::with_patterns(self.worker.config.patterns.clone()));
+        let reader = AnswerReader::with(text, awaited.format, head, self.worker.config.max_event_bytes);
         self.phase = Phase::Read(awaited, Box::new(reader));
         if ended {
             self.response_end(host);
@@ -279,7 +294,11 @@ impl Stream {
     pub fn response_end(&mut self, host: &impl StreamHost) {
         let phase = std::mem::replace(&mut self.phase, Phase::Pass);
         if let Phase::Read(awaited, reader) = phase {
-            let answer = reader.finish();
+            let (answer, text) = reader.finish_with();
+            let mut spare = self.worker.spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(text);
+            }
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
@@ -300,13 +319,19 @@ impl Stream {
         }
     }
 
-    /// Refuses at once where the path tells the client's format, else once the body has told it.
+    /// Whether the path alone tells how to word a refusal.
+    fn path_tells(&self, path: &str) -> bool {
+        self.worker.config.inactive_reply == InactiveReply::Error && by_path(path.as_bytes()).is_some()
+    }
+
+    /// Refuses at once where the path tells the client's format and the body is long, else once the body is there.
     fn refuse_when_known(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome, ended: bool) -> Flow {
         let config = &self.worker.config;
         let headers = Headers::read(host, None);
-        let path_tells = config.inactive_reply == InactiveReply::Error && by_path(headers.path.as_bytes()).is_some();
+        let waited_for = headers.content_length.is_some_and(|length| length <= WAITED_FOR);
         // The body of an upgrade or of a gRPC stream may never end.
-        if ended || headers.not_http || path_tells || config.hold == Hold::Body {
+        let at_once = ended || headers.not_http || (self.path_tells(&headers.path) && !waited_for);
+        if at_once || config.hold == Hold::Body {
             return self.refuse_by_path(host, cause, outcome);
         }
         host.count(Metric::Requests(outcome), 1);
@@ -375,23 +400,57 @@ struct Headers {
 impl Headers {
     fn read(host: &impl StreamHost, session_header: Option<&str>) -> Self {
         let mut headers = Self::default();
-        for (name, value) in host.request_headers() {
-            match name.as_str() {
-                ":path" => headers.path = String::from_utf8_lossy(&value).into_owned(),
-                ":method" => headers.not_http |= value == b"CONNECT",
-                "upgrade" => headers.not_http = true,
-                "content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
-                "content-length" => headers.content_length = number(&value),
-                "content-encoding" => headers.compressed = !value.is_empty() && value != b"identity",
-                "accept-encoding" => headers.asks_compression = value != b"identity",
+        host.each_request_header(&mut |name, value| {
+            match name {
+                b":path" => headers.path = String::from_utf8_lossy(value).into_owned(),
+                b":method" => headers.not_http |= value == b"CONNECT",
+                b"upgrade" => headers.not_http = true,
+                b"content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
+                b"content-length" => headers.content_length = number(value),
+                b"content-encoding" => headers.compressed = is_encoding(value),
+                b"accept-encoding" => headers.asks_compression = value != b"identity",
                 _ => {}
             }
-            if session_header == Some(name.as_str()) {
-                headers.session = Some(value);
+            if session_header.is_some_and(|session| session.as_bytes() == name) {
+                headers.session = Some(value.to_vec());
             }
-        }
+        });
         headers
     }
+}
+
+/// What the headers of a response say.
+#[derive(Default)]
+struct ResponseHeaders {
+    status: u16,
+    content_type: Vec<u8>,
+    compressed: bool,
+    timed_by_router: bool,
+}
+
+impl ResponseHeaders {
+    fn read(host: &impl StreamHost) -> Self {
+        let mut headers = Self::default();
+        host.each_response_header(&mut |name, value| match name {
+            b":status" => headers.status = number(value).unwrap_or(0) as u16,
+            b"content-type" => headers.content_type = value.to_vec(),
+            b"content-encoding" => headers.compressed = is_encoding(value),
+            b"x-envoy-upstream-service-time" => headers.timed_by_router = true,
+            _ => {}
+        });
+        headers
+    }
+
+    /// Whether the upstream answered, rather than Envoy in its name. The router's own header says so, unless it is
+    /// configured away; the property always knows, and costs more.
+    fn is_from_upstream(&self, host: &impl StreamHost) -> bool {
+        let asked = || host.property(&["response", "code_details"]);
+        self.timed_by_router || asked().as_deref() == Some(b"via_upstream")
+    }
+}
+
+fn is_encoding(value: &[u8]) -> bool {
+    !value.is_empty() && value != b"identity"
 }
 
 fn number(text: &[u8]) -> Option<usize> {

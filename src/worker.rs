@@ -21,12 +21,22 @@ pub struct Worker {
     pub overflow: RefCell<Vec<KillReport>>,
     /// Buffers for hashing requests, one at a time.
     pub text: RefCell<Fingerprinter>,
+    /// Buffers for hashing answers, of which many are read at once: those that no answer needs just now.
+    pub spare: RefCell<Vec<Fingerprinter>>,
 }
 
 impl Worker {
     /// A worker's filter.
     pub fn new(config: Config, envoy: String) -> Self {
         let text = RefCell::new(Fingerprinter::with_patterns(config.patterns.clone()));
-        Self { config, envoy, round: Cell::new(None), seen: RefCell::default(), overflow: RefCell::default(), text }
+        Self {
+            config,
+            envoy,
+            round: Cell::new(None),
+            seen: RefCell::default(),
+            overflow: RefCell::default(),
+            text,
+            spare: RefCell::default(),
+        }
     }
 }

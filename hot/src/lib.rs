@@ -5,6 +5,7 @@
 //! here is generic over what the other crate passes in where it matters, since generic code is compiled where it is used.
 
 pub mod fingerprint;
+pub mod frames;
 pub mod json;
 pub mod normalise;
 pub mod patterns;

@@ -1,12 +1,11 @@
 //! Wire formats: bytes to the words of [`turn`](crate::turn). No scoring, no thresholds.
 
-pub use hot::{json, unescape};
+pub use hot::{frames, json, unescape};
 
 pub mod answer;
 pub mod conversation;
 pub mod envelope;
 pub mod format;
-pub mod frames;
 pub mod request;
 pub mod text;
 pub mod tools;

@@ -55,8 +55,7 @@ impl Envoy {
     }
 
     fn metric(&self, metric: Metric) -> u32 {
-        let index = metrics::all().position(|(known, ..)| known == metric);
-        index.and_then(|index| self.metrics.get(index)).copied().unwrap_or(0)
+        self.metrics.get(metric.index()).copied().unwrap_or(0)
     }
 }
 
@@ -123,16 +122,16 @@ impl StreamHost for Envoy {
         hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name).ok().flatten()
     }
 
-    fn request_headers(&self) -> Vec<(String, Vec<u8>)> {
-        hostcalls::get_map_bytes(MapType::HttpRequestHeaders).unwrap_or_default()
+    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
+        headers::each(MapType::HttpRequestHeaders, show);
     }
 
     fn set_request_header(&self, name: &str, value: Option<&[u8]>) {
         let _ = hostcalls::set_map_value_bytes(MapType::HttpRequestHeaders, name, value);
     }
 
-    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
-        hostcalls::get_map_value_bytes(MapType::HttpResponseHeaders, name).ok().flatten()
+    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
+        headers::each(MapType::HttpResponseHeaders, show);
     }
 
     fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
@@ -293,6 +292,50 @@ impl HttpContext for EnvoyStream {
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
         self.stream.response_end(&*self.envoy);
         Action::Continue
+    }
+}
+
+/// All headers in one call and one allocation, where the SDK's function makes two for each header.
+mod headers {
+    #![allow(unsafe_code)] // declares and calls one function of the host's documented interface
+
+    use proxy_wasm::types::MapType;
+
+    use crate::codec::Reader;
+
+    #[link(wasm_import_module = "env")]
+    unsafe extern "C" {
+        fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, len: *mut usize) -> u32;
+    }
+
+    pub fn each(map: MapType, show: &mut dyn FnMut(&[u8], &[u8])) {
+        let (mut data, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: the host writes where the two pointers point, which is on this stack.
+        let status = unsafe { proxy_get_header_map_pairs(map as u32, &raw mut data, &raw mut len) };
+        if status != 0 || data.is_null() {
+            return;
+        }
+        // SAFETY: the host had this module allocate `len` bytes, filled them, and gives them away. The SDK's allocation
+        // function makes a `Vec` of that capacity, so that this is what it is given back as.
+        let bytes = unsafe { Vec::from_raw_parts(data, len, len) };
+        let _ = walk(&bytes, show);
+    }
+
+    /// A count, the lengths of each pair, then the texts, each with a zero after it.
+    fn walk(bytes: &[u8], show: &mut dyn FnMut(&[u8], &[u8])) -> Option<()> {
+        let mut lengths = Reader(bytes);
+        let count = lengths.u32()? as usize;
+        let mut texts = bytes.get(4 + count.checked_mul(8)?..)?;
+        let mut text = |len: usize| {
+            let (text, rest) = texts.split_at_checked(len)?;
+            texts = rest.get(1..)?;
+            Some(text)
+        };
+        for _ in 0..count {
+            let (name, value) = (lengths.u32()? as usize, lengths.u32()? as usize);
+            show(text(name)?, text(value)?);
+        }
+        Some(())
     }
 }
 

@@ -124,8 +124,8 @@ impl StreamHost for Fake {
         find(&self.request, name)
     }
 
-    fn request_headers(&self) -> Vec<(String, Vec<u8>)> {
-        self.request.borrow().clone()
+    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
+        self.request.borrow().iter().for_each(|(name, value)| show(name.as_bytes(), value));
     }
 
     fn set_request_header(&self, name: &str, value: Option<&[u8]>) {
@@ -134,8 +134,8 @@ impl StreamHost for Fake {
         headers.extend(value.map(|value| (name.to_owned(), value.to_vec())));
     }
 
-    fn response_header(&self, name: &str) -> Option<Vec<u8>> {
-        find(&self.response, name)
+    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
+        self.response.borrow().iter().for_each(|(name, value)| show(name.as_bytes(), value));
     }
 
     fn property(&self, path: &[&str]) -> Option<Vec<u8>> {

@@ -109,14 +109,14 @@ pub trait StreamHost: Host {
     /// One request header, as bytes, since clients send what they like.
     fn request_header(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// All of them, names in lower case.
-    fn request_headers(&self) -> Vec<(String, Vec<u8>)>;
+    /// Shows all of them, names in lower case.
+    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8]));
 
     /// Replaces or removes a request header.
     fn set_request_header(&self, name: &str, value: Option<&[u8]>);
 
-    /// One response header.
-    fn response_header(&self, name: &str) -> Option<Vec<u8>>;
+    /// Shows all response headers.
+    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8]));
 
     /// A property of the stream or the connection.
     fn property(&self, path: &[&str]) -> Option<Vec<u8>>;

@@ -47,7 +47,7 @@ fn is_test(name: &str, sources: &str) -> bool {
 fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
-    for directory in ["src", "tests"] {
+    for directory in ["src", "hot", "tests"] {
         sources(&root.join(directory), &mut text);
     }
     for (scenario, held_by) in rows() {

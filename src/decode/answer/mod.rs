@@ -65,6 +65,11 @@ struct Sheet {
 impl AnswerReader {
     /// A reader for the answer to a request of this format.
     pub fn new(format: Format, head: Head<'_>, patterns: Rc<[Pattern]>, max_event_bytes: usize) -> Self {
+        Self::with(Fingerprinter::with_patterns(patterns), format, head, max_event_bytes)
+    }
+
+    /// The same with buffers of another's, as new.
+    pub fn with(text: Fingerprinter, format: Format, head: Head<'_>, max_event_bytes: usize) -> Self {
         let failed = !(200..300).contains(&head.status);
         let content_type = head.content_type.to_ascii_lowercase();
         let is_text = content_type.starts_with(b"text/") && !content_type.starts_with(b"text/event-stream");
@@ -74,7 +79,6 @@ impl AnswerReader {
             () if is_text => Source::Either(format),
             () => Source::Documents(format, Frames::new(&content_type, max_event_bytes)),
         };
-        let text = Fingerprinter::with_patterns(patterns);
         let sheet = Sheet { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
         Self { source, max_event_bytes, sheet }
     }
@@ -99,7 +103,12 @@ impl AnswerReader {
 
     /// The answer, once the body has ended. A document that was too long or malformed leaves it unknown, since part of
     /// an answer is another answer.
-    pub fn finish(mut self) -> Answer {
+    pub fn finish(self) -> Answer {
+        self.finish_with().0
+    }
+
+    /// The same, and the buffers for another's use.
+    pub fn finish_with(mut self) -> (Answer, Fingerprinter) {
         let sheet = &mut self.sheet;
         if let Source::Documents(format, frames) = &mut self.source {
             frames.finish(&mut |document| sheet.read(*format, document));
@@ -107,13 +116,14 @@ impl AnswerReader {
         }
         let spoken = !sheet.text.is_empty();
         let text = sheet.text.finish();
-        match sheet.calls.signature() {
+        let answer = match sheet.calls.signature() {
             _ if sheet.failed => Answer::Failed,
             _ if sheet.malformed => Answer::Unknown,
             Some(signature) => Answer::Tools { text: spoken.then_some(text), signature },
             None if spoken => Answer::Text(text),
             None => Answer::Unknown,
-        }
+        };
+        (answer, self.sheet.text)
     }
 
     /// The names of the tools called so far, for people.

@@ -5,6 +5,8 @@
 //! whole again before anyone looks at it. A frame longer than the cap is skipped, not grown, and counted, as is one that
 //! begins like JSON and is not.
 
+use memchr::{memchr, memchr2};
+
 use super::json::{Json, Malformed};
 
 /// How a body is cut into documents.
@@ -38,21 +40,22 @@ impl Frames {
     }
 
     /// Takes the next chunk and passes on every document that it completes.
-    pub fn push(&mut self, chunk: &[u8], each: &mut impl FnMut(Json<'_>)) {
-        for &byte in chunk {
-            let complete = match &mut self.framing {
-                Framing::Events(events) => events.take(byte, &mut self.frame),
-                Framing::Values(values) => values.take(byte, &mut self.frame),
-                Framing::Aws(aws) => aws.take(byte, &mut self.frame),
+    pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Json<'_>)) {
+        while let Some(&first) = chunk.first() {
+            let taken = match &mut self.framing {
+                Framing::Events(events) => events.take(first, chunk, &mut self.frame),
+                Framing::Values(values) => values.take(chunk, &mut self.frame),
+                Framing::Aws(aws) => aws.take(first, chunk, &mut self.frame),
             };
-            if complete {
+            if taken.completes {
                 self.frame.deliver(each);
             }
+            chunk = chunk.get(taken.bytes..).unwrap_or_default();
         }
     }
 
     /// Says that the body has ended. An event needs no blank line after it then; other documents must be whole.
-    pub fn finish(&mut self, each: &mut impl FnMut(Json<'_>)) {
+    pub fn finish(&mut self, each: &mut dyn FnMut(Json<'_>)) {
         let cut_short = match &mut self.framing {
             Framing::Events(_) => {
                 self.frame.deliver(each);
@@ -70,6 +73,19 @@ impl Frames {
     }
 }
 
+/// A step through a chunk: as many bytes at once as are of one kind.
+struct Taken {
+    bytes: usize,
+    /// Whether a document is whole.
+    completes: bool,
+}
+
+impl Taken {
+    fn some(bytes: usize) -> Self {
+        Self { bytes, completes: false }
+    }
+}
+
 /// The document that is being gathered.
 #[derive(Clone, Debug)]
 struct Frame {
@@ -84,15 +100,19 @@ impl Frame {
         Self { bytes: Vec::new(), max_bytes, too_long: false, skipped: 0 }
     }
 
-    fn add(&mut self, byte: u8) {
-        if self.bytes.len() < self.max_bytes {
-            self.bytes.push(byte);
-        } else {
-            self.too_long = true;
-        }
+    fn add(&mut self, bytes: &[u8]) {
+        let room = self.max_bytes.saturating_sub(self.bytes.len());
+        self.too_long |= bytes.len() > room;
+        self.bytes.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    fn deliver(&mut self, each: &mut impl FnMut(Json<'_>)) {
+    /// Adds the first bytes of a chunk.
+    fn add_some(&mut self, chunk: &[u8], bytes: usize) -> Taken {
+        self.add(chunk.get(..bytes).unwrap_or(chunk));
+        Taken::some(bytes)
+    }
+
+    fn deliver(&mut self, each: &mut dyn FnMut(Json<'_>)) {
         match Json::root(&self.bytes) {
             _ if self.too_long => self.skipped += 1,
             Ok(document) => each(document),
@@ -134,36 +154,42 @@ impl Default for Events {
 }
 
 impl Events {
-    fn take(&mut self, byte: u8, frame: &mut Frame) -> bool {
+    fn take(&mut self, byte: u8, chunk: &[u8], frame: &mut Frame) -> Taken {
         const MARK: &[u8] = b"\xEF\xBB\xBF";
+        const NAME: &[u8] = b"data:";
         if MARK.get(self.mark) == Some(&byte) {
             self.mark += 1;
-            return false;
+            return Taken::some(1);
         }
         self.mark = MARK.len();
         if byte == b'\n' && std::mem::take(&mut self.after_return) {
-            return false;
+            return Taken::some(1);
         }
         self.after_return = byte == b'\r';
         if byte == b'\n' || byte == b'\r' {
-            return self.line_end();
+            return Taken { bytes: 1, completes: self.line_end() };
         }
-        const NAME: &[u8] = b"data:";
         match self.line {
             Line::Name(at) if NAME.get(at) == Some(&byte) => {
                 self.line = if at + 1 == NAME.len() { Line::Space } else { Line::Name(at + 1) };
                 if self.line == Line::Space && std::mem::replace(&mut self.has_data, true) {
-                    frame.add(b'\n');
+                    frame.add(b"\n");
                 }
+                Taken::some(1)
             }
-            Line::Name(_) | Line::Other => self.line = Line::Other,
-            Line::Space if byte == b' ' => self.line = Line::Data,
+            Line::Space if byte == b' ' => {
+                self.line = Line::Data;
+                Taken::some(1)
+            }
             Line::Space | Line::Data => {
                 self.line = Line::Data;
-                frame.add(byte);
+                frame.add_some(chunk, line_len(chunk))
+            }
+            Line::Name(_) | Line::Other => {
+                self.line = Line::Other;
+                Taken::some(line_len(chunk))
             }
         }
-        false
     }
 
     /// Ends a line, and the event if the line was blank.
@@ -183,24 +209,35 @@ pub struct Values {
 }
 
 impl Values {
-    fn take(&mut self, byte: u8, frame: &mut Frame) -> bool {
-        if self.depth == 0 && byte != b'{' {
-            return false;
+    fn take(&mut self, chunk: &[u8], frame: &mut Frame) -> Taken {
+        if self.depth == 0 {
+            let Some(start) = memchr(b'{', chunk) else { return Taken::some(chunk.len()) };
+            self.depth = 1;
+            frame.add(b"{");
+            return Taken::some(start + 1);
         }
-        frame.add(byte);
         if self.in_string {
-            let ends = byte == b'"' && !self.escaped;
-            self.escaped = byte == b'\\' && !self.escaped;
-            self.in_string = !ends;
-            return false;
+            return self.take_string(chunk, frame);
         }
-        match byte {
-            b'"' => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => self.depth -= 1,
-            _ => {}
+        let Some(at) = chunk.iter().position(|&byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')) else {
+            return frame.add_some(chunk, chunk.len());
+        };
+        match chunk.get(at) {
+            Some(b'"') => self.in_string = true,
+            Some(b'{' | b'[') => self.depth += 1,
+            _ => self.depth -= 1,
         }
-        self.depth == 0
+        Taken { completes: self.depth == 0, ..frame.add_some(chunk, at + 1) }
+    }
+
+    fn take_string(&mut self, chunk: &[u8], frame: &mut Frame) -> Taken {
+        if std::mem::take(&mut self.escaped) {
+            return frame.add_some(chunk, 1);
+        }
+        let Some(at) = memchr2(b'"', b'\\', chunk) else { return frame.add_some(chunk, chunk.len()) };
+        self.escaped = chunk.get(at) == Some(&b'\\');
+        self.in_string = self.escaped;
+        frame.add_some(chunk, at + 1)
     }
 }
 
@@ -221,31 +258,40 @@ impl Aws {
     /// The checksum at the end.
     const TRAILER: usize = 4;
 
-    fn take(&mut self, byte: u8, frame: &mut Frame) -> bool {
+    fn take(&mut self, byte: u8, chunk: &[u8], frame: &mut Frame) -> Taken {
         if self.lost {
-            return false;
+            return Taken::some(chunk.len());
         }
         if let Some(slot) = self.prelude.get_mut(self.at) {
             *slot = byte;
-        }
-        let at = self.at;
-        self.at += 1;
-        if self.at < Self::PRELUDE {
-            return false;
+            self.at += 1;
+            return Taken::some(1);
         }
         let [a, b, c, d, e, f, g, h, ..] = self.prelude;
         let total = u32::from_be_bytes([a, b, c, d]) as usize;
         let payload = (u32::from_be_bytes([e, f, g, h]) as usize).saturating_add(Self::PRELUDE);
-        self.lost = payload.saturating_add(Self::TRAILER) > total;
-        if at >= payload && at + Self::TRAILER < total {
-            frame.add(byte);
+        if payload.saturating_add(Self::TRAILER) > total {
+            self.lost = true;
+            return Taken::some(chunk.len());
         }
-        let complete = self.at >= total && !self.lost;
-        if complete {
+        let trailer = total - Self::TRAILER;
+        let end = [payload, trailer, total].into_iter().find(|end| self.at < *end).unwrap_or(total);
+        let bytes = chunk.len().min(end - self.at);
+        if self.at >= payload && end == trailer {
+            frame.add_some(chunk, bytes);
+        }
+        self.at += bytes;
+        let completes = self.at == total;
+        if completes {
             self.at = 0;
         }
-        complete
+        Taken { bytes, completes }
     }
+}
+
+/// How long the line at the start of a chunk is, or what there is of it.
+fn line_len(chunk: &[u8]) -> usize {
+    memchr2(b'\n', b'\r', chunk).unwrap_or(chunk.len())
 }
 
 #[cfg(test)]
