@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use crate::codec::Reader;
 use crate::decode::json::Json;
+use crate::decode::policies::sync_answer;
 use crate::host::{CallId, Host, Incoming, Level, Outgoing};
 use crate::metrics::Metric;
 use crate::outbox::{self, Outbox, Waiting};
@@ -136,9 +137,9 @@ impl Root {
                 self.heard(host, now_ms);
                 Ok(())
             }
-            Some(answer) if answer.status == 200 => serde_json::from_slice(&answer.body)
+            Some(answer) if answer.status == 200 => sync_answer(&answer.body)
                 .map(|answer| self.apply(host, now_ms, answer))
-                .map_err(|error| format!("an answer that cannot be read: {error}")),
+                .map_err(|field| format!("an answer that cannot be read: {field}")),
             Some(answer) => Err(format!("status {}", answer.status)),
         };
         match result {

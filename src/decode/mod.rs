@@ -6,6 +6,7 @@ pub mod answer;
 pub mod conversation;
 pub mod envelope;
 pub mod format;
+pub mod policies;
 pub mod request;
 pub mod text;
 pub mod tools;
