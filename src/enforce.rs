@@ -4,11 +4,11 @@ use crate::detect::progress::Rules;
 use crate::detect::score::{Judge, Score};
 use crate::detect::verdict::{Verdict, decide};
 use crate::detect::window::{Answer, Call, Sequence, Window};
-use crate::host::{Host, Level};
+use crate::host::{Host, Level, Stored};
 use crate::metrics::Metric;
 use crate::outbox;
 use crate::policy::Record;
-use crate::state::{Kept, policy_key, update, window_key};
+use crate::state::{Kept, agent_key, slot_key, update, update_from};
 use crate::turn::Turn;
 use crate::wire::{Action, KillReport};
 use crate::worker::Worker;
@@ -23,6 +23,8 @@ pub struct Subject {
     pub agent: String,
     /// Its policy when the request came.
     pub record: Record,
+    /// The record that it was read from, its window included.
+    pub stored: Stored,
     /// The slot of the request's session, where sessions are told apart.
     pub slot: Option<u32>,
 }
@@ -59,29 +61,46 @@ impl Subject {
         Window::decode(bytes, self.record.window_generation(), self.record.counting)
     }
 
-    /// Adds a call to the window and judges it. Nothing where too many workers wrote at once.
-    pub fn observe(&self, host: &impl Host, turn: &Turn, now_ms: u64) -> Option<Judged> {
+    /// Where the window is kept, and what stands before it there.
+    fn place(&self) -> (String, usize) {
+        match self.slot {
+            None => (agent_key(&self.agent), Kept::BYTES),
+            Some(slot) => (slot_key(&self.agent, slot), 0),
+        }
+    }
+
+    /// Adds a call to the window and judges it. Nothing where too many workers wrote at once, or the agent is gone.
+    pub fn observe(&mut self, host: &impl Host, turn: &Turn, now_ms: u64) -> Option<Judged> {
         let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
-        update(host, &window_key(&self.agent, self.slot), |stored| {
-            let mut window = self.window(&stored.bytes);
+        let (key, start) = self.place();
+        let stored = match self.slot {
+            None => std::mem::take(&mut self.stored),
+            Some(_) => host.get(&key),
+        };
+        let judged = update_from(host, &key, stored, |stored| {
+            let Some((before, window)) = stored.bytes.split_at_checked(start) else { return (None, None) };
+            let mut window = self.window(window);
             let (score, sequence) = self.judge().observe(&mut window, call);
             let verdict = decide(&score, self.record.threshold, self.record.action);
-            (Some(window.encode()), Judged { verdict, score, sequence, window })
-        })
+            (Some([before, &window.encode()].concat()), Some(Judged { verdict, score, sequence, window }))
+        });
+        judged.flatten()
     }
 
     /// Attaches an answer to its call, if the window is still of the same generation.
     pub fn answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
-        update(host, &window_key(&self.agent, self.slot), |stored| {
-            let mut window = self.window(&stored.bytes);
+        let (key, start) = self.place();
+        update(host, &key, |stored| {
+            let Some((before, window)) = stored.bytes.split_at_checked(start) else { return (None, ()) };
+            let mut window = self.window(window);
             let there = self.judge().answer(&mut window, sequence, answer);
-            (there.then(|| window.encode()), ())
+            (there.then(|| [before, &window.encode()].concat()), ())
         });
     }
 
     /// Acts on a loop, unless another worker has done so or the policy has moved on.
     pub fn trip(&self, host: &impl Host, verdict: Verdict, now_ms: u64) -> Trip {
-        let outcome = update(host, &policy_key(&self.agent), |stored| {
+        let outcome = update(host, &agent_key(&self.agent), |stored| {
             let Some(kept) = Kept::decode(&stored.bytes) else { return (None, Trip::Void) };
             let now = kept.record;
             if now.generation != self.record.generation {
@@ -97,7 +116,7 @@ impl Subject {
                 // A fresh window, so that what would have been one kill is reported once.
                 Verdict::Observe => Record { blocks: now.blocks.wrapping_add(1), ..now },
             };
-            (Some(Kept { record, ..kept }.encode()), Trip::First)
+            (Some(Kept { record, ..kept }.encode(&stored.bytes)), Trip::First)
         });
         outcome.unwrap_or(Trip::Second)
     }

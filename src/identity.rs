@@ -6,6 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::config::{AgentSource, Forwarded};
+use crate::headers::Headers;
 use crate::host::StreamHost;
 use crate::policy::is_agent_id;
 
@@ -20,9 +21,9 @@ pub enum Identity {
     Bad(Vec<u8>),
 }
 
-/// Asks the sources. A path that is to be forwarded without the id is rewritten.
-pub fn identify(sources: &[AgentSource], host: &impl StreamHost) -> Identity {
-    let found = sources.iter().find_map(|source| read(source, host)).filter(|id| !id.is_empty());
+/// Asks the sources. A path that is to be forwarded without the id is rewritten, and the headers are then read anew.
+pub fn identify(sources: &[AgentSource], headers: &mut Headers, host: &impl StreamHost) -> Identity {
+    let found = sources.iter().find_map(|source| read(source, headers, host)).filter(|id| !id.is_empty());
     match found {
         None => Identity::Missing,
         Some(id) if is_agent_id(&id) => Identity::Agent(String::from_utf8(id).unwrap_or_default()),
@@ -30,19 +31,19 @@ pub fn identify(sources: &[AgentSource], host: &impl StreamHost) -> Identity {
     }
 }
 
-fn read(source: &AgentSource, host: &impl StreamHost) -> Option<Vec<u8>> {
+fn read(source: &AgentSource, headers: &mut Headers, host: &impl StreamHost) -> Option<Vec<u8>> {
     match source {
-        AgentSource::Header(name) => host.request_header(name),
+        AgentSource::Header(name) => headers.get(name).map(<[u8]>::to_vec),
         AgentSource::Property(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             host.property(&path).filter(|value| !value.is_empty())
         }
-        AgentSource::ApiKey(header) => host.request_header(header).map(|key| key_id(&key)),
+        AgentSource::ApiKey(header) => headers.get(header).map(key_id),
         AgentSource::PathPrefix { prefix, forwarded } => {
-            let path = host.request_header(":path")?;
-            let (id, rest) = split_path(&path, prefix)?;
+            let (id, rest) = split_path(headers.get(":path")?, prefix)?;
             if *forwarded == Forwarded::Stripped {
                 host.set_request_header(":path", Some(&rest));
+                *headers = host.request_headers();
             }
             Some(id)
         }

@@ -8,6 +8,7 @@ pub mod config;
 pub mod decode;
 pub mod detect;
 pub mod enforce;
+pub mod headers;
 pub mod host;
 pub mod identity;
 pub mod metrics;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::codec::Reader;
+use crate::codec::{Reader, Writer};
 use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy};
 
 /// Calls looked at, the current one included, unless the agent says otherwise.
@@ -211,20 +211,25 @@ const BY_KILL_SWITCH: u8 = 4;
 const BY_HAND: u8 = 8;
 
 impl Record {
-    /// The bytes to keep: 42 of them.
-    pub fn encode(&self) -> Vec<u8> {
+    /// How many bytes are kept of it.
+    pub const BYTES: usize = 40;
+
+    /// The bytes to keep.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let flag = |flag: u8, on: bool| if on { flag } else { 0 };
         let flags = flag(ACTIVE, self.active)
             | flag(ENABLED, self.enabled)
             | flag(BY_KILL_SWITCH, self.deactivated_by == Some(DeactivatedBy::KillSwitch))
             | flag(BY_HAND, self.deactivated_by == Some(DeactivatedBy::Manual));
-        let mut bytes = vec![VERSION, flags, self.action as u8, self.counting as u8];
-        bytes.extend(self.window_size.to_le_bytes());
-        bytes.extend(self.retry_after_seconds.to_le_bytes());
-        bytes.extend(self.blocks.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
-        bytes.extend(self.threshold.to_le_bytes());
-        bytes.extend(self.blocked_until_ms.to_le_bytes());
+        let mut bytes = [0; Self::BYTES];
+        let mut writer = Writer(&mut bytes);
+        writer.put([VERSION, flags, self.action as u8, self.counting as u8]);
+        writer.put(self.window_size.to_le_bytes());
+        writer.put(self.retry_after_seconds.to_le_bytes());
+        writer.put(self.blocks.to_le_bytes());
+        writer.put(self.generation.to_le_bytes());
+        writer.put(self.threshold.to_le_bytes());
+        writer.put(self.blocked_until_ms.to_le_bytes());
         bytes
     }
 

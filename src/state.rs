@@ -2,6 +2,9 @@
 //!
 //! Every key is prefixed, since Istio leaves vm_id empty and modules then share one map. Keys cannot be deleted, so none
 //! is ever made of what a client sends: only agents that the sidecar knows have keys.
+//!
+//! An agent's policy and its window are one record, so that a request costs one read: the headers read it, and the body
+//! is judged on what they read unless another worker has written since. Windows of sessions have records of their own.
 
 use crate::codec::Reader;
 use crate::host::{Host, Stored};
@@ -9,18 +12,17 @@ use crate::policy::Record;
 
 /// How often a write is tried against other workers.
 const TRIES: usize = 32;
+/// The same where it must not be lost: no worker writes as often in the time that this takes.
+const MANY_TRIES: usize = 10_000;
 
-/// The policy record of an agent.
-pub fn policy_key(agent: &str) -> String {
-    format!("aks/p/{agent}")
+/// The record of an agent: its policy, and its window after it.
+pub fn agent_key(agent: &str) -> String {
+    ["aks/p/", agent].concat()
 }
 
-/// The window of an agent, or of one slot of its sessions.
-pub fn window_key(agent: &str, slot: Option<u32>) -> String {
-    match slot {
-        None => format!("aks/w/{agent}"),
-        Some(slot) => format!("aks/w/{agent}/{slot}"),
-    }
+/// The window of one slot of an agent's sessions.
+pub fn slot_key(agent: &str, slot: u32) -> String {
+    format!("aks/w/{agent}/{slot}")
 }
 
 /// A report that the sidecar has not accepted yet.
@@ -37,20 +39,45 @@ pub const OUTBOX_COUNT_KEY: &str = "aks/out";
 
 /// Reads, changes and writes a key until no other writer comes between. `change` gives the new bytes and what to return,
 /// or what to return without writing. Nothing where others were faster every time.
-pub fn update<T>(host: &impl Host, key: &str, mut change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
-    for _ in 0..TRIES {
-        let stored = host.get(key);
+pub fn update<T>(host: &impl Host, key: &str, change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
+    attempt(host, key, host.get(key), TRIES, change)
+}
+
+/// The same, beginning with what was read before: where nobody has written since, nothing is read again. `change` must
+/// write.
+pub fn update_from<T>(
+    host: &impl Host,
+    key: &str,
+    stored: Stored,
+    change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T),
+) -> Option<T> {
+    attempt(host, key, stored, TRIES, change)
+}
+
+/// The same for what must not be lost, however many write.
+pub fn insist<T>(host: &impl Host, key: &str, change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
+    attempt(host, key, host.get(key), MANY_TRIES, change)
+}
+
+fn attempt<T>(
+    host: &impl Host,
+    key: &str,
+    mut stored: Stored,
+    tries: usize,
+    mut change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T),
+) -> Option<T> {
+    for _ in 0..tries {
         let (bytes, outcome) = change(&stored);
         match bytes {
             None => return Some(outcome),
             Some(bytes) if host.set(key, &bytes, stored.version).is_ok() => return Some(outcome),
-            Some(_) => {}
+            Some(_) => stored = host.get(key),
         }
     }
     None
 }
 
-/// A policy record and the round of full syncs it was written in: what an older round left behind is gone.
+/// A policy and the round of full syncs it was written in: what an older round left behind is gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kept {
     /// The policy.
@@ -60,9 +87,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The bytes to keep.
-    pub fn encode(&self) -> Vec<u8> {
-        [self.round.to_le_bytes().as_slice(), &self.record.encode()].concat()
+    /// Bytes before the window.
+    pub const BYTES: usize = 4 + Record::BYTES;
+
+    /// The bytes to keep, with the window of what stood there before.
+    pub fn encode(&self, before: &[u8]) -> Vec<u8> {
+        let window = before.get(Self::BYTES..).unwrap_or_default();
+        [self.round.to_le_bytes().as_slice(), &self.record.encode(), window].concat()
     }
 
     /// What these bytes keep.

@@ -20,12 +20,13 @@ use crate::detect::fingerprint::{Fingerprinter, hash_bytes};
 use crate::detect::verdict::Verdict;
 use crate::detect::window::{Answer, Sequence};
 use crate::enforce::{Evidence, Judged, Subject, Trip};
+use crate::headers::Headers;
 use crate::host::{Host, StreamHost};
 use crate::identity::{Identity, identify};
 use crate::metrics::{Metric, Outcome};
 use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
-use crate::state::{Kept, policy_key};
+use crate::state::{Kept, agent_key};
 use crate::turn::{Format, Turn, Unreadable};
 use crate::wire::DeactivatedBy;
 use crate::worker::Worker;
@@ -85,7 +86,12 @@ impl Stream {
 
     /// The request's headers.
     pub fn request_headers(&mut self, host: &impl StreamHost, ended: bool) -> Flow {
-        let agent = match identify(&self.worker.config.agent_id, host) {
+        let mut headers = host.request_headers();
+        let identity = identify(&self.worker.config.agent_id, &mut headers, host);
+        let mut headers = RequestHeaders::read(&headers, self.worker.config.session_header.as_deref());
+        headers.ended = ended;
+        self.path = std::mem::take(&mut headers.path);
+        let agent = match identity {
             Identity::Agent(agent) => agent,
             Identity::Missing => return self.without_agent(host, Outcome::NoAgent, Cause::MissingAgent),
             Identity::Bad(id) => {
@@ -94,18 +100,19 @@ impl Stream {
             }
         };
         host.note("kill_switch_agent", &agent);
-        let kept = Kept::decode(&host.get(&policy_key(&agent)).bytes);
+        self.worker.seen.borrow_mut().request(&agent, self.worker.ticked_ms.get());
+        let stored = host.get(&agent_key(&agent));
         let current = self.worker.round.get().unwrap_or(0);
-        let record = kept.filter(|kept| kept.round >= current).map(|kept| kept.record);
-        let now_ms = host.now_ms();
-        self.worker.seen.borrow_mut().request(&agent, now_ms);
+        let kept = Kept::decode(&stored.bytes).filter(|kept| kept.round >= current);
         self.agent = Some(agent.clone());
-        match record {
-            None => self.without_policy(host),
-            Some(record) => match refusal(&record, now_ms) {
-                Some((cause, outcome)) => self.refuse_when_known(host, cause, outcome, ended),
-                None => self.with_policy(host, agent, record, ended),
-            },
+        let Some(Kept { record, .. }) = kept else { return self.without_policy(host) };
+        match refusal(&record, host) {
+            Some((cause, outcome)) => self.refuse_when_known(host, cause, outcome, &headers),
+            None if !record.enabled => self.pass(host, Outcome::Off),
+            None => {
+                let slot = headers.session.as_ref().map(|session| self.slot(session));
+                self.with_policy(host, Subject { agent, record, stored, slot }, &headers)
+            }
         }
     }
 
@@ -125,14 +132,11 @@ impl Stream {
         }
     }
 
-    fn with_policy(&mut self, host: &impl StreamHost, agent: String, record: Record, ended: bool) -> Flow {
-        if !record.enabled {
-            return self.pass(host, Outcome::Off);
-        }
-        let headers = Headers::read(host, self.worker.config.session_header.as_deref());
-        self.path = headers.path;
-        let subject = Subject { agent, record, slot: headers.session.map(|session| self.slot(&session)) };
-        if let Some(call) = host.noted(CALL_NOTE).and_then(|note| Sequence::parse(&note)) {
+    fn with_policy(&mut self, host: &impl StreamHost, subject: Subject, headers: &RequestHeaders) -> Flow {
+        let judged_before = || host.noted(CALL_NOTE).and_then(|note| Sequence::parse(&note));
+        if headers.redirected
+            && let Some(call) = judged_before()
+        {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
             self.phase = Phase::Await(Awaited { subject, sequence: call, format });
@@ -141,7 +145,7 @@ impl Stream {
         let too_large = headers.content_length.is_some_and(|length| length > self.worker.config.max_request_bytes);
         match () {
             () if headers.not_http => return self.pass(host, Outcome::NotHttp),
-            () if ended => return self.pass(host, Outcome::Empty),
+            () if headers.ended => return self.pass(host, Outcome::Empty),
             () if headers.compressed => return self.pass(host, Outcome::Compressed),
             () if too_large => return self.pass(host, Outcome::TooLarge),
             () => {}
@@ -186,7 +190,7 @@ impl Stream {
         }
     }
 
-    fn judge(&mut self, host: &impl StreamHost, subject: Subject) -> Flow {
+    fn judge(&mut self, host: &impl StreamHost, mut subject: Subject) -> Flow {
         let started_ns = host.now_ns();
         let now_ms = started_ns / 1_000_000;
         let body = host.request_body(self.worker.config.max_request_bytes);
@@ -258,7 +262,8 @@ impl Stream {
     /// The response's headers.
     pub fn response_headers(&mut self, host: &impl StreamHost, ended: bool) {
         let Phase::Await(awaited) = std::mem::replace(&mut self.phase, Phase::Pass) else { return };
-        let headers = ResponseHeaders::read(host);
+        let all = host.response_headers();
+        let headers = ResponseHeaders::read(&all);
         if !headers.is_from_upstream(host) {
             return;
         }
@@ -268,7 +273,7 @@ impl Stream {
         if headers.compressed {
             return host.count(Metric::AnswersUnread, 1);
         }
-        let head = Head { status: headers.status, content_type: &headers.content_type };
+        let head = Head { status: headers.status, content_type: headers.content_type };
         let text = self.worker.spare.borrow_mut().pop();
         let text = text.unwrap_or_else(|| Fingerprinter::with_patterns(self.worker.config.patterns.clone()));
         let reader = AnswerReader::with(text, awaited.format, head, self.worker.config.max_event_bytes);
@@ -325,26 +330,27 @@ impl Stream {
     }
 
     /// Refuses at once where the path tells the client's format and the body is long, else once the body is there.
-    fn refuse_when_known(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome, ended: bool) -> Flow {
-        let config = &self.worker.config;
-        let headers = Headers::read(host, None);
+    fn refuse_when_known(
+        &mut self,
+        host: &impl StreamHost,
+        cause: Cause,
+        outcome: Outcome,
+        headers: &RequestHeaders,
+    ) -> Flow {
         let waited_for = headers.content_length.is_some_and(|length| length <= WAITED_FOR);
         // The body of an upgrade or of a gRPC stream may never end.
-        let at_once = ended || headers.not_http || (self.path_tells(&headers.path) && !waited_for);
-        if at_once || config.hold == Hold::Body {
+        let at_once = headers.ended || headers.not_http || (self.path_tells(&self.path) && !waited_for);
+        if at_once || self.worker.config.hold == Hold::Body {
             return self.refuse_by_path(host, cause, outcome);
         }
         host.count(Metric::Requests(outcome), 1);
-        self.path = headers.path;
         self.phase = Phase::Refuse(cause);
         Flow::Hold
     }
 
     fn refuse_by_path(&mut self, host: &impl StreamHost, cause: Cause, outcome: Outcome) -> Flow {
         host.count(Metric::Requests(outcome), 1);
-        let path = host.request_header(":path").unwrap_or_default();
-        let envelope = envelope::from_path(&String::from_utf8_lossy(&path));
-        self.refuse(host, cause, &envelope)
+        self.refuse(host, cause, &envelope::from_path(&self.path))
     }
 
     fn refuse(&mut self, host: &impl StreamHost, cause: Cause, envelope: &Envelope) -> Flow {
@@ -376,31 +382,39 @@ impl Stream {
 }
 
 /// Why a policy refuses everything, if it does.
-fn refusal(record: &Record, now_ms: u64) -> Option<(Cause, Outcome)> {
+fn refusal(record: &Record, host: &impl Host) -> Option<(Cause, Outcome)> {
     if !record.active {
         return Some((Cause::Inactive { by: record.deactivated_by }, Outcome::RefusedInactive));
     }
-    match record.blocked_for_seconds(now_ms) {
+    if record.blocked_until_ms == 0 {
+        return None;
+    }
+    match record.blocked_for_seconds(host.now_ms()) {
         0 => None,
         seconds => Some((Cause::Blocked { retry_after_seconds: seconds }, Outcome::RefusedBlocked)),
     }
 }
 
-/// What the headers of a request say, read in one host call.
+/// What the headers of a request say.
 #[derive(Default)]
-struct Headers {
+struct RequestHeaders {
     path: String,
     content_length: Option<usize>,
     compressed: bool,
     asks_compression: bool,
     not_http: bool,
+    /// Envoy has followed a redirect, so that another pass may have been judged. A client may say so, too, and gains
+    /// nothing by it.
+    redirected: bool,
     session: Option<Vec<u8>>,
+    /// No body comes after them.
+    ended: bool,
 }
 
-impl Headers {
-    fn read(host: &impl StreamHost, session_header: Option<&str>) -> Self {
+impl RequestHeaders {
+    fn read(all: &Headers, session_header: Option<&str>) -> Self {
         let mut headers = Self::default();
-        host.each_request_header(&mut |name, value| {
+        for (name, value) in all.iter() {
             match name {
                 b":path" => headers.path = String::from_utf8_lossy(value).into_owned(),
                 b":method" => headers.not_http |= value == b"CONNECT",
@@ -409,35 +423,38 @@ impl Headers {
                 b"content-length" => headers.content_length = number(value),
                 b"content-encoding" => headers.compressed = is_encoding(value),
                 b"accept-encoding" => headers.asks_compression = value != b"identity",
+                b"x-envoy-original-url" => headers.redirected = true,
                 _ => {}
             }
             if session_header.is_some_and(|session| session.as_bytes() == name) {
                 headers.session = Some(value.to_vec());
             }
-        });
+        }
         headers
     }
 }
 
 /// What the headers of a response say.
 #[derive(Default)]
-struct ResponseHeaders {
+struct ResponseHeaders<'a> {
     status: u16,
-    content_type: Vec<u8>,
+    content_type: &'a [u8],
     compressed: bool,
     timed_by_router: bool,
 }
 
-impl ResponseHeaders {
-    fn read(host: &impl StreamHost) -> Self {
+impl<'a> ResponseHeaders<'a> {
+    fn read(all: &'a Headers) -> Self {
         let mut headers = Self::default();
-        host.each_response_header(&mut |name, value| match name {
-            b":status" => headers.status = number(value).unwrap_or(0) as u16,
-            b"content-type" => headers.content_type = value.to_vec(),
-            b"content-encoding" => headers.compressed = is_encoding(value),
-            b"x-envoy-upstream-service-time" => headers.timed_by_router = true,
-            _ => {}
-        });
+        for (name, value) in all.iter() {
+            match name {
+                b":status" => headers.status = number(value).unwrap_or(0) as u16,
+                b"content-type" => headers.content_type = value,
+                b"content-encoding" => headers.compressed = is_encoding(value),
+                b"x-envoy-upstream-service-time" => headers.timed_by_router = true,
+                _ => {}
+            }
+        }
         headers
     }
 

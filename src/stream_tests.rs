@@ -2,7 +2,6 @@ use super::*;
 use crate::config::Config;
 use crate::host::Stored;
 use crate::host::fake::Fake;
-use crate::state::window_key;
 use crate::wire::{Action, AgentPolicy, KillReport};
 
 /// A worker, its host, and an agent with the kill switch on.
@@ -24,8 +23,8 @@ impl Bench {
         let mut policy: AgentPolicy =
             serde_json::from_str(r#"{"agent_id": "a", "active": true, "kill_switch_enabled": true}"#).unwrap();
         change(&mut policy);
-        let bytes = Kept { record: Record::new(&policy), round: 1 }.encode();
-        self.host.shared.borrow_mut().insert(policy_key("a"), (bytes, 1));
+        let bytes = Kept { record: Record::new(&policy), round: 1 }.encode(&[]);
+        self.host.shared.borrow_mut().insert(agent_key("a"), (bytes, 1));
         self.worker.round.set(Some(1));
     }
 
@@ -112,9 +111,9 @@ fn a_worker_that_comes_second_refuses_and_does_not_report() {
     let mut stream = Stream::new(Rc::clone(&bench.worker));
     assert_eq!(stream.request_headers(&bench.host, false), Flow::Hold);
     // Another worker kills the agent while this one waits for the body.
-    let kept = Kept::decode(&bench.host.get(&policy_key("a")).bytes).unwrap();
-    let killed = Kept { record: kept.record.killed(), ..kept }.encode();
-    bench.host.shared.borrow_mut().insert(policy_key("a"), (killed, 9));
+    let kept = Kept::decode(&bench.host.get(&agent_key("a")).bytes).unwrap();
+    let killed = Kept { record: kept.record.killed(), ..kept }.encode(&bench.host.get(&agent_key("a")).bytes);
+    bench.host.shared.borrow_mut().insert(agent_key("a"), (killed, 9));
     *bench.host.body.borrow_mut() = QUESTION.into();
     stream.request_body(&bench.host, QUESTION.len(), true);
     assert_eq!(bench.host.replies.borrow()[0].status, 403);
@@ -137,12 +136,28 @@ fn an_agent_activated_while_its_request_was_judged_is_not_killed() {
 }
 
 #[test]
+fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
+    let bench = Bench::new("");
+    bench.call(QUESTION, ANSWER);
+    bench.headers(&[]);
+    bench.host.accesses.set((0, 0));
+    let mut stream = Stream::new(Rc::clone(&bench.worker));
+    stream.request_headers(&bench.host, false);
+    assert_eq!(bench.host.accesses.get(), (1, 0));
+    *bench.host.body.borrow_mut() = QUESTION.into();
+    stream.request_body(&bench.host, QUESTION.len(), true);
+    assert_eq!(bench.host.accesses.get(), (1, 1), "judged on what the headers read");
+    bench.answer(&mut stream, 200, ANSWER);
+    assert_eq!(bench.host.accesses.get(), (2, 2));
+}
+
+#[test]
 fn a_window_written_by_another_worker_meanwhile_loses_nothing() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
-    let other = Stored::clone(&bench.host.get(&window_key("a", None)));
+    let other = Stored::clone(&bench.host.get(&agent_key("a")));
     *bench.host.before_set.borrow_mut() = Some(Box::new(move |host| {
-        host.shared.borrow_mut().insert(window_key("a", None), (other.bytes, 77));
+        host.shared.borrow_mut().insert(agent_key("a"), (other.bytes, 77));
     }));
     bench.call(QUESTION, ANSWER);
     let score = bench.host.noted("kill_switch_score").unwrap();
@@ -186,7 +201,7 @@ fn switched_off_means_no_body_is_touched() {
     bench.policy(|policy| policy.kill_switch_enabled = false);
     assert!((0..20).all(|_| bench.call(QUESTION, ANSWER)));
     assert_eq!(bench.counted(Outcome::Off), 20);
-    assert_eq!(bench.host.get(&window_key("a", None)), Stored::default());
+    assert_eq!(bench.host.get(&agent_key("a")).bytes.len(), Kept::BYTES, "no window");
 }
 
 #[test]
@@ -260,7 +275,7 @@ fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
     }
     bench.call(QUESTION, ANSWER);
     let window = crate::detect::window::Window::decode(
-        &bench.host.get(&window_key("a", None)).bytes,
+        &bench.host.get(&agent_key("a")).bytes[Kept::BYTES..],
         0,
         crate::wire::Counting::Progress,
     );
@@ -272,7 +287,7 @@ fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
 fn another_pass_over_a_judged_request_is_not_counted_again() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
-    bench.headers(&[]);
+    bench.headers(&[("x-envoy-original-url", "http://llm/v1/chat/completions")]);
     bench.host.note(CALL_NOTE, "0");
     let mut stream = Stream::new(Rc::clone(&bench.worker));
     assert_eq!(stream.request_headers(&bench.host, false), Flow::Continue);
@@ -327,7 +342,7 @@ fn the_upstream_is_asked_for_plain_answers_unless_told_otherwise() {
         let bench = Bench::new(config);
         bench.headers(&[("accept-encoding", "gzip, br")]);
         Stream::new(Rc::clone(&bench.worker)).request_headers(&bench.host, false);
-        assert_eq!(bench.host.request_header("accept-encoding").unwrap(), expected.as_bytes());
+        assert_eq!(bench.host.request_headers().get("accept-encoding"), Some(expected.as_bytes()));
     }
 }
 

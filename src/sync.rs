@@ -14,7 +14,7 @@ use crate::host::{CallId, Host, Incoming, Level, Outgoing};
 use crate::metrics::Metric;
 use crate::outbox::{self, Outbox, Waiting};
 use crate::policy::{Record, is_agent_id};
-use crate::state::{Kept, LEASE_KEY, Position, SYNC_KEY, policy_key, update};
+use crate::state::{Kept, LEASE_KEY, Position, SYNC_KEY, agent_key, insist, update};
 use crate::wire::{AgentPolicy, SyncAnswer};
 use crate::worker::Worker;
 
@@ -48,10 +48,12 @@ pub struct Root {
 impl Root {
     /// A root that has just been configured.
     pub fn new(worker: Rc<Worker>, host: &impl Host) -> Self {
+        let born_ms = host.now_ms();
+        worker.ticked_ms.set(born_ms);
         Self {
             worker,
             id: host.random(),
-            born_ms: host.now_ms(),
+            born_ms,
             polling: None,
             polls_left: 0,
             poll_backoff: Backoff::default(),
@@ -66,6 +68,7 @@ impl Root {
     /// Every [`TICK_MS`].
     pub fn tick(&mut self, host: &impl Host) {
         let now_ms = host.now_ms();
+        self.worker.ticked_ms.set(now_ms);
         let position = Position::decode(&host.get(SYNC_KEY).bytes);
         self.worker.round.set(position.as_ref().map(|position| position.round));
         outbox::retry_overflow(host, &self.worker);
@@ -138,8 +141,8 @@ impl Root {
                 Ok(())
             }
             Some(answer) if answer.status == 200 => sync_answer(&answer.body)
-                .map(|answer| self.apply(host, now_ms, answer))
-                .map_err(|field| format!("an answer that cannot be read: {field}")),
+                .map_err(|field| format!("an answer that cannot be read: {field}"))
+                .and_then(|answer| self.apply(host, now_ms, answer)),
             Some(answer) => Err(format!("status {}", answer.status)),
         };
         match result {
@@ -162,7 +165,8 @@ impl Root {
         });
     }
 
-    fn apply(&mut self, host: &impl Host, now_ms: u64, answer: SyncAnswer) {
+    /// Applies an answer. An error where a record could not be written: the same is then asked for again.
+    fn apply(&mut self, host: &impl Host, now_ms: u64, answer: SyncAnswer) -> Result<(), String> {
         let applied = Position::decode(&host.get(SYNC_KEY).bytes);
         let round = match (&self.filling, &applied) {
             (Some(filling), _) => filling.round,
@@ -171,21 +175,23 @@ impl Root {
             (None, None) => 1,
         };
         for policy in answer.agents.iter().filter(|policy| is_agent_id(policy.agent_id.as_bytes())) {
-            keep(host, policy, round);
+            keep(host, policy, round).ok_or("too many writers at once")?;
         }
         for agent in answer.deleted.iter().filter(|agent| is_agent_id(agent.as_bytes())) {
-            update(host, &policy_key(agent), |stored| ((!stored.bytes.is_empty()).then(Vec::new), ()));
+            insist(host, &agent_key(agent), |stored| ((!stored.bytes.is_empty()).then(Vec::new), ()))
+                .ok_or("too many writers at once")?;
         }
         let position = Position { round, rev: answer.rev, heard_ms: now_ms, epoch: answer.epoch };
         let is_filling = self.filling.is_some() || answer.full;
         if is_filling && answer.more {
             // Older records stay valid until the last page is here.
             self.filling = Some(position);
-            return;
+            return Ok(());
         }
         self.filling = None;
         update(host, SYNC_KEY, |_| (Some(position.encode()), ()));
         self.worker.round.set(Some(round));
+        Ok(())
     }
 
     fn send(&mut self, host: &impl Host, now_ms: u64) {
@@ -251,14 +257,14 @@ fn loggable(report: &[u8]) -> String {
     format!("{{{}}}", String::from_utf8_lossy(&bare.collect::<Vec<_>>().join(&b',')))
 }
 
-/// Keeps what the sidecar says of one agent.
-fn keep(host: &impl Host, policy: &AgentPolicy, round: u32) {
-    update(host, &policy_key(&policy.agent_id), |stored| {
+/// Keeps what the sidecar says of one agent. Nothing where others write all the time.
+fn keep(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<()> {
+    insist(host, &agent_key(&policy.agent_id), |stored| {
         let before = Kept::decode(&stored.bytes);
         let record = Record::updated(before.as_ref().map(|kept| &kept.record), policy);
-        let bytes = Kept { record, round }.encode();
-        ((bytes != stored.bytes).then_some(bytes), ())
-    });
+        let kept = Kept { record, round };
+        ((before != Some(kept)).then(|| kept.encode(&stored.bytes)), ())
+    })
 }
 
 /// Who speaks for this Envoy.

@@ -15,6 +15,8 @@ pub struct Worker {
     pub envoy: String,
     /// Whether any policy has arrived, and in which round of full syncs; refreshed by the root's tick.
     pub round: Cell<Option<u32>>,
+    /// The time of the root's last tick, in milliseconds since 1970: near enough to say when an agent was last seen.
+    pub ticked_ms: Cell<u64>,
     /// What is told to the sidecar now and then.
     pub seen: RefCell<Seen>,
     /// Reports for which the outbox had no room.
@@ -33,6 +35,7 @@ impl Worker {
             config,
             envoy,
             round: Cell::new(None),
+            ticked_ms: Cell::new(0),
             seen: RefCell::default(),
             overflow: RefCell::default(),
             text,

@@ -13,6 +13,7 @@ use proxy_wasm::types::{Action, BufferType, ContextType, LogLevel, MapType, Metr
 
 use super::{CallId, Host, Incoming, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
 use crate::config::Config;
+use crate::headers::Headers;
 use crate::metrics::{self, Kind, Metric};
 use crate::reply::Reply;
 use crate::stream::{CALL_NOTE, Flow, Stream};
@@ -118,20 +119,16 @@ impl Host for Envoy {
 }
 
 impl StreamHost for Envoy {
-    fn request_header(&self, name: &str) -> Option<Vec<u8>> {
-        hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, name).ok().flatten()
-    }
-
-    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
-        headers::each(MapType::HttpRequestHeaders, show);
+    fn request_headers(&self) -> Headers {
+        pairs::read(MapType::HttpRequestHeaders)
     }
 
     fn set_request_header(&self, name: &str, value: Option<&[u8]>) {
         let _ = hostcalls::set_map_value_bytes(MapType::HttpRequestHeaders, name, value);
     }
 
-    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
-        headers::each(MapType::HttpResponseHeaders, show);
+    fn response_headers(&self) -> Headers {
+        pairs::read(MapType::HttpResponseHeaders)
     }
 
     fn property(&self, path: &[&str]) -> Option<Vec<u8>> {
@@ -265,7 +262,7 @@ impl Context for EnvoyStream {}
 impl HttpContext for EnvoyStream {
     fn on_http_request_headers(&mut self, _: usize, ended: bool) -> Action {
         #[cfg(feature = "trap")]
-        if self.envoy.request_header("x-trap").is_some() {
+        if self.envoy.request_headers().get("x-trap").is_some() {
             std::process::abort();
         }
         action(self.stream.request_headers(&*self.envoy, ended))
@@ -296,46 +293,28 @@ impl HttpContext for EnvoyStream {
 }
 
 /// All headers in one call and one allocation, where the SDK's function makes two for each header.
-mod headers {
+mod pairs {
     #![allow(unsafe_code)] // declares and calls one function of the host's documented interface
 
     use proxy_wasm::types::MapType;
 
-    use crate::codec::Reader;
+    use crate::headers::Headers;
 
     #[link(wasm_import_module = "env")]
     unsafe extern "C" {
         fn proxy_get_header_map_pairs(map: u32, data: *mut *mut u8, len: *mut usize) -> u32;
     }
 
-    pub fn each(map: MapType, show: &mut dyn FnMut(&[u8], &[u8])) {
+    pub fn read(map: MapType) -> Headers {
         let (mut data, mut len) = (std::ptr::null_mut(), 0);
         // SAFETY: the host writes where the two pointers point, which is on this stack.
         let status = unsafe { proxy_get_header_map_pairs(map as u32, &raw mut data, &raw mut len) };
         if status != 0 || data.is_null() {
-            return;
+            return Headers::default();
         }
         // SAFETY: the host had this module allocate `len` bytes, filled them, and gives them away. The SDK's allocation
         // function makes a `Vec` of that capacity, so that this is what it is given back as.
-        let bytes = unsafe { Vec::from_raw_parts(data, len, len) };
-        let _ = walk(&bytes, show);
-    }
-
-    /// A count, the lengths of each pair, then the texts, each with a zero after it.
-    fn walk(bytes: &[u8], show: &mut dyn FnMut(&[u8], &[u8])) -> Option<()> {
-        let mut lengths = Reader(bytes);
-        let count = lengths.u32()? as usize;
-        let mut texts = bytes.get(4 + count.checked_mul(8)?..)?;
-        let mut text = |len: usize| {
-            let (text, rest) = texts.split_at_checked(len)?;
-            texts = rest.get(1..)?;
-            Some(text)
-        };
-        for _ in 0..count {
-            let (name, value) = (lengths.u32()? as usize, lengths.u32()? as usize);
-            show(text(name)?, text(value)?);
-        }
-        Some(())
+        Headers::new(unsafe { Vec::from_raw_parts(data, len, len) })
     }
 }
 
@@ -343,6 +322,7 @@ mod headers {
 mod local_reply {
     #![allow(unsafe_code)] // declares and calls one function of the host's documented interface
 
+    use crate::headers::Headers;
     use crate::reply::Reply;
 
     #[link(wasm_import_module = "env")]
@@ -363,7 +343,7 @@ mod local_reply {
     const NO_GRPC_STATUS: i32 = -1;
 
     pub fn send(reply: &Reply) {
-        let headers = serialise(&reply.headers);
+        let headers = Headers::encode(reply.headers.iter().map(|(name, value)| (*name, value.as_bytes())));
         // SAFETY: every pointer goes with the length of the slice it comes from, and the host copies what it keeps.
         unsafe {
             proxy_send_local_response(
@@ -377,19 +357,5 @@ mod local_reply {
                 NO_GRPC_STATUS,
             );
         }
-    }
-
-    /// Headers as the host reads them: a count, the lengths of each pair, then the texts, each with a zero after it.
-    fn serialise(headers: &[(&'static str, String)]) -> Vec<u8> {
-        let mut bytes = (headers.len() as u32).to_le_bytes().to_vec();
-        for (name, value) in headers {
-            bytes.extend((name.len() as u32).to_le_bytes());
-            bytes.extend((value.len() as u32).to_le_bytes());
-        }
-        for text in headers.iter().flat_map(|(name, value)| [*name, value.as_str()]) {
-            bytes.extend(text.as_bytes());
-            bytes.push(0);
-        }
-        bytes
     }
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 
 use super::{CallId, Host, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
+use crate::headers::Headers;
 use crate::metrics::Metric;
 use crate::reply::Reply;
 
@@ -17,6 +18,8 @@ pub struct Fake {
     pub now_ms: Cell<u64>,
     /// Shared data: value and version.
     pub shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
+    /// How often shared data was read and written.
+    pub accesses: Cell<(u32, u32)>,
     /// Calls to the sidecar, in order.
     pub calls: RefCell<Vec<Outgoing>>,
     /// Whether calls cannot even be sent.
@@ -61,8 +64,8 @@ impl Fake {
     }
 }
 
-fn find(headers: &RefCell<Vec<(String, Vec<u8>)>>, name: &str) -> Option<Vec<u8>> {
-    headers.borrow().iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+fn all(headers: &RefCell<Vec<(String, Vec<u8>)>>) -> Headers {
+    Headers::new(Headers::encode(headers.borrow().iter().map(|(name, value)| (name.as_str(), value.as_slice()))))
 }
 
 impl Host for Fake {
@@ -76,6 +79,8 @@ impl Host for Fake {
     }
 
     fn get(&self, key: &str) -> Stored {
+        let (reads, writes) = self.accesses.get();
+        self.accesses.set((reads + 1, writes));
         match self.shared.borrow().get(key) {
             Some((bytes, version)) => Stored { bytes: bytes.clone(), version: Version::At(*version) },
             None => Stored::default(),
@@ -87,7 +92,10 @@ impl Host for Fake {
         if let Some(other) = other {
             other(self);
         }
-        if self.get(key).version != version {
+        let (reads, writes) = self.accesses.get();
+        self.accesses.set((reads, writes + 1));
+        let held = self.shared.borrow().get(key).map_or(Version::Absent, |(_, version)| Version::At(*version));
+        if held != version {
             return Err(Mismatch);
         }
         let next = match version {
@@ -120,12 +128,8 @@ impl Host for Fake {
 }
 
 impl StreamHost for Fake {
-    fn request_header(&self, name: &str) -> Option<Vec<u8>> {
-        find(&self.request, name)
-    }
-
-    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
-        self.request.borrow().iter().for_each(|(name, value)| show(name.as_bytes(), value));
+    fn request_headers(&self) -> Headers {
+        all(&self.request)
     }
 
     fn set_request_header(&self, name: &str, value: Option<&[u8]>) {
@@ -134,8 +138,8 @@ impl StreamHost for Fake {
         headers.extend(value.map(|value| (name.to_owned(), value.to_vec())));
     }
 
-    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8])) {
-        self.response.borrow().iter().for_each(|(name, value)| show(name.as_bytes(), value));
+    fn response_headers(&self) -> Headers {
+        all(&self.response)
     }
 
     fn property(&self, path: &[&str]) -> Option<Vec<u8>> {

@@ -9,6 +9,7 @@ mod envoy;
 #[cfg(test)]
 pub mod fake;
 
+use crate::headers::Headers;
 use crate::metrics::Metric;
 use crate::reply::Reply;
 
@@ -106,17 +107,14 @@ pub trait Host {
 
 /// What a request needs beside that.
 pub trait StreamHost: Host {
-    /// One request header, as bytes, since clients send what they like.
-    fn request_header(&self, name: &str) -> Option<Vec<u8>>;
-
-    /// Shows all of them, names in lower case.
-    fn each_request_header(&self, show: &mut dyn FnMut(&[u8], &[u8]));
+    /// The request's headers.
+    fn request_headers(&self) -> Headers;
 
     /// Replaces or removes a request header.
     fn set_request_header(&self, name: &str, value: Option<&[u8]>);
 
-    /// Shows all response headers.
-    fn each_response_header(&self, show: &mut dyn FnMut(&[u8], &[u8]));
+    /// The response's headers.
+    fn response_headers(&self) -> Headers;
 
     /// A property of the stream or the connection.
     fn property(&self, path: &[&str]) -> Option<Vec<u8>>;

@@ -1,7 +1,6 @@
 //! What an agent takes: of shared data, counted in bytes, and of Envoy's memory, as Envoy tells it.
 
-use agent_kill_switch::policy::Record;
-use agent_kill_switch::state::{Kept, policy_key, window_key};
+use agent_kill_switch::state::{Kept, agent_key};
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
 use bench::pipeline::{Pipeline, WINDOW};
@@ -19,12 +18,10 @@ use crate::row::{Goal, Row, Unit, Value};
 /// The bytes that are kept for an agent whose window is full, keys included.
 pub fn shared_data() -> Vec<Row> {
     let agent = agents::name(AGENTS - 1);
-    let policy = serde_json::from_value(json!({"agent_id": agent, "active": true})).expect("a policy");
-    let kept = Kept { record: Record::new(&policy), round: 1 }.encode();
+    let (policy, key) = (Kept::BYTES, agent_key(&agent).len());
     let window = Pipeline::new(Counting::Progress).window().len();
-    let keys = policy_key(&agent).len() + window_key(&agent, None).len();
-    let measured = format!("policy {}, window {window}, their keys {keys}", kept.len());
-    let value = Value((kept.len() + window + keys) as f64, Unit::Bytes);
+    let measured = format!("policy {policy}, window {window}, their key {key}");
+    let value = Value((policy + window + key) as f64, Unit::Bytes);
     vec![Row::new(format!("shared data of an agent, window of {WINDOW}"), measured, value, Goal::AtMost(2048.0))]
 }
 
