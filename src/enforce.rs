@@ -1,5 +1,7 @@
 //! A judged call, and what a verdict does to the shared state: exactly one worker acts on a loop, and all see it at once.
 
+use std::borrow::Cow;
+
 use crate::detect::progress::Rules;
 use crate::detect::score::{Judge, Score};
 use crate::detect::verdict::{Verdict, decide};
@@ -8,7 +10,7 @@ use crate::host::{Host, Level, Stored};
 use crate::metrics::Metric;
 use crate::outbox;
 use crate::policy::Record;
-use crate::state::{Kept, agent_key, slot_key, update, update_from};
+use crate::state::{AgentKey, Kept, update, update_from};
 use crate::turn::Turn;
 use crate::wire::{Action, KillReport};
 use crate::worker::Worker;
@@ -19,8 +21,8 @@ const MATCHES_MAX: usize = 20;
 /// An agent, its policy, and which of its windows is meant.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The agent.
-    pub agent: String,
+    /// The key of its record.
+    pub key: AgentKey,
     /// Its policy when the request came.
     pub record: Record,
     /// The record that it was read from, its window included.
@@ -62,21 +64,19 @@ impl Subject {
     }
 
     /// Where the window is kept, and what stands before it there.
-    fn place(&self) -> (String, usize) {
+    fn place(&self) -> (Cow<'_, str>, usize) {
         match self.slot {
-            None => (agent_key(&self.agent), Kept::BYTES),
-            Some(slot) => (slot_key(&self.agent, slot), 0),
+            None => (Cow::Borrowed(self.key.as_str()), Kept::BYTES),
+            Some(slot) => (Cow::Owned(self.key.of_slot(slot)), 0),
         }
     }
 
     /// Adds a call to the window and judges it. Nothing where too many workers wrote at once, or the agent is gone.
     pub fn observe(&mut self, host: &impl Host, turn: &Turn, now_ms: u64) -> Option<Judged> {
         let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        let stored = std::mem::take(&mut self.stored);
         let (key, start) = self.place();
-        let stored = match self.slot {
-            None => std::mem::take(&mut self.stored),
-            Some(_) => host.get(&key),
-        };
+        let stored = if self.slot.is_none() { stored } else { host.get(&key) };
         let judged = update_from(host, &key, stored, |stored| {
             let Some((before, window)) = stored.bytes.split_at_checked(start) else { return (None, None) };
             let mut window = self.window(window);
@@ -100,7 +100,7 @@ impl Subject {
 
     /// Acts on a loop, unless another worker has done so or the policy has moved on.
     pub fn trip(&self, host: &impl Host, verdict: Verdict, now_ms: u64) -> Trip {
-        let outcome = update(host, &agent_key(&self.agent), |stored| {
+        let outcome = update(host, self.key.as_str(), |stored| {
             let Some(kept) = Kept::decode(&stored.bytes) else { return (None, Trip::Void) };
             let now = kept.record;
             if now.generation != self.record.generation {
@@ -131,13 +131,13 @@ impl Subject {
         host.count(metric, 1);
         let (reason, mut matches) = self.judge().explain(&judged.window, &turn.tool_names);
         matches.truncate(MATCHES_MAX);
-        let Self { agent, record, .. } = self;
+        let (agent, record) = (self.key.agent(), &self.record);
         let (score, threshold) = (judged.score.value, record.threshold);
         host.log(Level::Warn, &format!("agent {agent} {word}: {reason} (score {score}, threshold {threshold})"));
         let tools = turn.tool_names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let report = KillReport {
             kill_id: format!("{:016x}{:016x}", host.random(), host.random()),
-            agent_id: agent.clone(),
+            agent_id: agent.to_owned(),
             generation: record.generation,
             action,
             envoy: worker.envoy.clone(),

@@ -15,14 +15,32 @@ const TRIES: usize = 32;
 /// The same where it must not be lost: no worker writes as often in the time that this takes.
 const MANY_TRIES: usize = 10_000;
 
-/// The record of an agent: its policy, and its window after it.
-pub fn agent_key(agent: &str) -> String {
-    ["aks/p/", agent].concat()
-}
+/// The key of an agent's record: its policy, and its window after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentKey(String);
 
-/// The window of one slot of an agent's sessions.
-pub fn slot_key(agent: &str, slot: u32) -> String {
-    format!("aks/w/{agent}/{slot}")
+impl AgentKey {
+    const PREFIX: &str = "aks/p/";
+
+    /// That of this agent.
+    pub fn new(agent: &str) -> Self {
+        Self([Self::PREFIX, agent].concat())
+    }
+
+    /// The key.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The agent whose key it is.
+    pub fn agent(&self) -> &str {
+        self.0.strip_prefix(Self::PREFIX).unwrap_or_default()
+    }
+
+    /// The key of the window of one slot of the agent's sessions.
+    pub fn of_slot(&self, slot: u32) -> String {
+        format!("aks/w/{}/{slot}", self.agent())
+    }
 }
 
 /// A report that the sidecar has not accepted yet.

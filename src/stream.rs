@@ -26,7 +26,7 @@ use crate::identity::{Identity, identify};
 use crate::metrics::{Metric, Outcome};
 use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
-use crate::state::{Kept, agent_key};
+use crate::state::{AgentKey, Kept};
 use crate::turn::{Format, Turn, Unreadable};
 use crate::wire::DeactivatedBy;
 use crate::worker::Worker;
@@ -101,17 +101,18 @@ impl Stream {
         };
         host.note("kill_switch_agent", &agent);
         self.worker.seen.borrow_mut().request(&agent, self.worker.ticked_ms.get());
-        let stored = host.get(&agent_key(&agent));
+        let key = AgentKey::new(&agent);
+        self.agent = Some(agent);
+        let stored = host.get(key.as_str());
         let current = self.worker.round.get().unwrap_or(0);
         let kept = Kept::decode(&stored.bytes).filter(|kept| kept.round >= current);
-        self.agent = Some(agent.clone());
         let Some(Kept { record, .. }) = kept else { return self.without_policy(host) };
         match refusal(&record, host) {
             Some((cause, outcome)) => self.refuse_when_known(host, cause, outcome, &headers),
             None if !record.enabled => self.pass(host, Outcome::Off),
             None => {
                 let slot = headers.session.as_ref().map(|session| self.slot(session));
-                self.with_policy(host, Subject { agent, record, stored, slot }, &headers)
+                self.with_policy(host, Subject { key, record, stored, slot }, &headers)
             }
         }
     }
@@ -203,7 +204,7 @@ impl Stream {
         let Some(judged) = subject.observe(host, &turn, now_ms) else {
             return self.pass(host, Outcome::Contended);
         };
-        self.worker.seen.borrow_mut().score(&subject.agent, &judged.score, now_ms);
+        self.worker.seen.borrow_mut().score(subject.key.agent(), &judged.score, now_ms);
         host.note("kill_switch_score", &judged.score.value.to_string());
         let flow = self.enforce(host, subject, &judged, &turn, &body, now_ms);
         host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);

@@ -24,7 +24,7 @@ impl Bench {
             serde_json::from_str(r#"{"agent_id": "a", "active": true, "kill_switch_enabled": true}"#).unwrap();
         change(&mut policy);
         let bytes = Kept { record: Record::new(&policy), round: 1 }.encode(&[]);
-        self.host.shared.borrow_mut().insert(agent_key("a"), (bytes, 1));
+        self.host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (bytes, 1));
         self.worker.round.set(Some(1));
     }
 
@@ -111,9 +111,10 @@ fn a_worker_that_comes_second_refuses_and_does_not_report() {
     let mut stream = Stream::new(Rc::clone(&bench.worker));
     assert_eq!(stream.request_headers(&bench.host, false), Flow::Hold);
     // Another worker kills the agent while this one waits for the body.
-    let kept = Kept::decode(&bench.host.get(&agent_key("a")).bytes).unwrap();
-    let killed = Kept { record: kept.record.killed(), ..kept }.encode(&bench.host.get(&agent_key("a")).bytes);
-    bench.host.shared.borrow_mut().insert(agent_key("a"), (killed, 9));
+    let kept = Kept::decode(&bench.host.get(AgentKey::new("a").as_str()).bytes).unwrap();
+    let killed =
+        Kept { record: kept.record.killed(), ..kept }.encode(&bench.host.get(AgentKey::new("a").as_str()).bytes);
+    bench.host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (killed, 9));
     *bench.host.body.borrow_mut() = QUESTION.into();
     stream.request_body(&bench.host, QUESTION.len(), true);
     assert_eq!(bench.host.replies.borrow()[0].status, 403);
@@ -155,9 +156,9 @@ fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
 fn a_window_written_by_another_worker_meanwhile_loses_nothing() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
-    let other = Stored::clone(&bench.host.get(&agent_key("a")));
+    let other = Stored::clone(&bench.host.get(AgentKey::new("a").as_str()));
     *bench.host.before_set.borrow_mut() = Some(Box::new(move |host| {
-        host.shared.borrow_mut().insert(agent_key("a"), (other.bytes, 77));
+        host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (other.bytes, 77));
     }));
     bench.call(QUESTION, ANSWER);
     let score = bench.host.noted("kill_switch_score").unwrap();
@@ -201,7 +202,7 @@ fn switched_off_means_no_body_is_touched() {
     bench.policy(|policy| policy.kill_switch_enabled = false);
     assert!((0..20).all(|_| bench.call(QUESTION, ANSWER)));
     assert_eq!(bench.counted(Outcome::Off), 20);
-    assert_eq!(bench.host.get(&agent_key("a")).bytes.len(), Kept::BYTES, "no window");
+    assert_eq!(bench.host.get(AgentKey::new("a").as_str()).bytes.len(), Kept::BYTES, "no window");
 }
 
 #[test]
@@ -275,7 +276,7 @@ fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
     }
     bench.call(QUESTION, ANSWER);
     let window = crate::detect::window::Window::decode(
-        &bench.host.get(&agent_key("a")).bytes[Kept::BYTES..],
+        &bench.host.get(AgentKey::new("a").as_str()).bytes[Kept::BYTES..],
         0,
         crate::wire::Counting::Progress,
     );

@@ -14,7 +14,7 @@ use crate::host::{CallId, Host, Incoming, Level, Outgoing};
 use crate::metrics::Metric;
 use crate::outbox::{self, Outbox, Waiting};
 use crate::policy::{Record, is_agent_id};
-use crate::state::{Kept, LEASE_KEY, Position, SYNC_KEY, agent_key, insist, update};
+use crate::state::{AgentKey, Kept, LEASE_KEY, Position, SYNC_KEY, insist, update};
 use crate::wire::{AgentPolicy, SyncAnswer};
 use crate::worker::Worker;
 
@@ -178,7 +178,7 @@ impl Root {
             keep(host, policy, round).ok_or("too many writers at once")?;
         }
         for agent in answer.deleted.iter().filter(|agent| is_agent_id(agent.as_bytes())) {
-            insist(host, &agent_key(agent), |stored| ((!stored.bytes.is_empty()).then(Vec::new), ()))
+            insist(host, AgentKey::new(agent).as_str(), |stored| ((!stored.bytes.is_empty()).then(Vec::new), ()))
                 .ok_or("too many writers at once")?;
         }
         let position = Position { round, rev: answer.rev, heard_ms: now_ms, epoch: answer.epoch };
@@ -259,7 +259,7 @@ fn loggable(report: &[u8]) -> String {
 
 /// Keeps what the sidecar says of one agent. Nothing where others write all the time.
 fn keep(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<()> {
-    insist(host, &agent_key(&policy.agent_id), |stored| {
+    insist(host, AgentKey::new(&policy.agent_id).as_str(), |stored| {
         let before = Kept::decode(&stored.bytes);
         let record = Record::updated(before.as_ref().map(|kept| &kept.record), policy);
         let kept = Kept { record, round };

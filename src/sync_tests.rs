@@ -23,7 +23,7 @@ fn last_call(host: &Fake) -> CallId {
 }
 
 fn record(host: &Fake, agent: &str) -> Option<Record> {
-    Kept::decode(&host.get(&agent_key(agent)).bytes).map(|kept| kept.record)
+    Kept::decode(&host.get(AgentKey::new(agent).as_str()).bytes).map(|kept| kept.record)
 }
 
 const PAGE: &str = r#"{"epoch": "e1", "rev": 5, "full": true, "more": false,
@@ -110,9 +110,9 @@ fn a_local_kill_survives_news_of_the_same_generation_and_ends_with_an_activation
     let mut root = Root::new(worker(), &host);
     root.tick(&host);
     root.response(&host, last_call(&host), answer(200, PAGE));
-    let kept = Kept::decode(&host.get(&agent_key("a")).bytes).unwrap();
+    let kept = Kept::decode(&host.get(AgentKey::new("a").as_str()).bytes).unwrap();
     let killed = Kept { record: kept.record.killed(), ..kept };
-    host.shared.borrow_mut().insert(agent_key("a"), (killed.encode(&[]), 40));
+    host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (killed.encode(&[]), 40));
     let news = |generation| {
         format!(
             r#"{{"epoch": "e1", "rev": 6, "agents": [{{"agent_id": "a", "active": true, "generation": {generation}}}]}}"#
@@ -130,11 +130,11 @@ fn news_of_an_agent_leaves_its_window_where_it_is() {
     let mut root = Root::new(worker(), &host);
     root.tick(&host);
     root.response(&host, last_call(&host), answer(200, PAGE));
-    let with_window = [host.get(&agent_key("a")).bytes, b"window".to_vec()].concat();
-    host.shared.borrow_mut().insert(agent_key("a"), (with_window, 40));
+    let with_window = [host.get(AgentKey::new("a").as_str()).bytes, b"window".to_vec()].concat();
+    host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (with_window, 40));
     root.response(&host, last_call(&host), answer(200, &PAGE.replace("true, \"generation", "false, \"generation")));
     assert!(!record(&host, "a").unwrap().enabled);
-    assert!(host.get(&agent_key("a")).bytes.ends_with(b"window"));
+    assert!(host.get(AgentKey::new("a").as_str()).bytes.ends_with(b"window"));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn agents_that_a_full_sync_does_not_name_are_gone_once_its_last_page_is_applied(
     assert_eq!(calls(&host).last().unwrap(), "GET /v1/sync?epoch=e2&since=1&wait=0&envoy=envoy%201");
     root.response(&host, last_call(&host), answer(200, &page(2, "c", false)));
     assert_eq!(worker.round.get(), Some(2));
-    let round = |agent| Kept::decode(&host.get(&agent_key(agent)).bytes).unwrap().round;
+    let round = |agent| Kept::decode(&host.get(AgentKey::new(agent).as_str()).bytes).unwrap().round;
     assert_eq!((round("a"), round("b"), round("c")), (1, 2, 2));
 }
 

@@ -7,7 +7,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::json::{Json, Malformed};
+use super::json::{Json, Malformed, container_len};
 
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]
@@ -30,10 +30,9 @@ pub struct Frames {
 impl Frames {
     /// Chooses the framing by content type.
     pub fn new(content_type: &[u8], max_bytes: usize) -> Self {
-        let content_type = content_type.to_ascii_lowercase();
         let framing = match () {
-            () if content_type.starts_with(b"text/event-stream") => Framing::Events(Events::default()),
-            () if content_type.starts_with(b"application/vnd.amazon.eventstream") => Framing::Aws(Aws::default()),
+            () if is_type(content_type, b"text/event-stream") => Framing::Events(Events::default()),
+            () if is_type(content_type, b"application/vnd.amazon.eventstream") => Framing::Aws(Aws::default()),
             () => Framing::Values(Values::default()),
         };
         Self { framing, frame: Frame::new(max_bytes) }
@@ -42,6 +41,13 @@ impl Frames {
     /// Takes the next chunk and passes on every document that it completes.
     pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Json<'_>)) {
         while let Some(&first) = chunk.first() {
+            if let Framing::Values(Values { depth: 0, .. }) = self.framing
+                && let Some((object, rest)) = whole_object(chunk)
+            {
+                self.frame.pass(object, each);
+                chunk = rest;
+                continue;
+            }
             let taken = match &mut self.framing {
                 Framing::Events(events) => events.take(first, chunk, &mut self.frame),
                 Framing::Values(values) => values.take(chunk, &mut self.frame),
@@ -71,6 +77,11 @@ impl Frames {
     pub fn skipped(&self) -> u32 {
         self.frame.skipped
     }
+}
+
+/// Whether a content type begins like this, in any case.
+pub fn is_type(content_type: &[u8], beginning: &[u8]) -> bool {
+    content_type.get(..beginning.len()).is_some_and(|text| text.eq_ignore_ascii_case(beginning))
 }
 
 /// A step through a chunk: as many bytes at once as are of one kind.
@@ -112,15 +123,30 @@ impl Frame {
         Taken::some(bytes)
     }
 
+    /// Passes on what was gathered.
     fn deliver(&mut self, each: &mut dyn FnMut(Json<'_>)) {
-        match Json::root(&self.bytes) {
-            _ if self.too_long => self.skipped += 1,
-            Ok(document) => each(document),
-            Err(Malformed) => self.skipped += u32::from(matches!(self.bytes.first(), Some(b'{' | b'['))),
-        }
+        let gathered = std::mem::take(&mut self.bytes);
+        self.pass(&gathered, each);
+        self.bytes = gathered;
         self.bytes.clear();
         self.too_long = false;
     }
+
+    /// Passes on a document, or counts it as skipped.
+    fn pass(&mut self, document: &[u8], each: &mut dyn FnMut(Json<'_>)) {
+        match Json::root(document) {
+            _ if self.too_long || document.len() > self.max_bytes => self.skipped += 1,
+            Ok(document) => each(document),
+            Err(Malformed) => self.skipped += u32::from(matches!(document.first(), Some(b'{' | b'['))),
+        }
+    }
+}
+
+/// The first object of a chunk and what is after it, if all of the object is there: most answers in one piece come in one
+/// chunk, and are read where they lie.
+fn whole_object(chunk: &[u8]) -> Option<(&[u8], &[u8])> {
+    let object = chunk.get(memchr(b'{', chunk)?..)?;
+    object.split_at_checked(container_len(object)?)
 }
 
 /// Server-sent events: the `data:` lines of each event, up to a blank line.

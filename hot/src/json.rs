@@ -341,7 +341,8 @@ fn string_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-fn container_len(text: &[u8]) -> Option<usize> {
+/// The length of the object or array at the start of `text`, if all of it is there.
+pub(crate) fn container_len(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
     loop {

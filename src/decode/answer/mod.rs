@@ -16,7 +16,7 @@ mod rpc;
 
 use std::rc::Rc;
 
-use super::frames::Frames;
+use super::frames::{Frames, is_type};
 use super::json::{Json, Malformed};
 use super::text::{push_json, push_string};
 use crate::detect::fingerprint::Fingerprinter;
@@ -71,13 +71,13 @@ impl AnswerReader {
     /// The same with buffers of another's, as new.
     pub fn with(text: Fingerprinter, format: Format, head: Head<'_>, max_event_bytes: usize) -> Self {
         let failed = !(200..300).contains(&head.status);
-        let content_type = head.content_type.to_ascii_lowercase();
-        let is_text = content_type.starts_with(b"text/") && !content_type.starts_with(b"text/event-stream");
+        let content_type = head.content_type;
+        let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
         let source = match () {
             () if failed => Source::None,
             () if is_text && format == Format::Other => Source::Plain,
             () if is_text => Source::Either(format),
-            () => Source::Documents(format, Frames::new(&content_type, max_event_bytes)),
+            () => Source::Documents(format, Frames::new(content_type, max_event_bytes)),
         };
         let sheet = Sheet { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
         Self { source, max_event_bytes, sheet }

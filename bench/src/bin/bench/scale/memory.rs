@@ -1,11 +1,11 @@
 //! What an agent takes: of shared data, counted in bytes, and of Envoy's memory, as Envoy tells it.
 
-use agent_kill_switch::state::{Kept, agent_key};
+use agent_kill_switch::state::{AgentKey, Kept};
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
 use bench::pipeline::{Pipeline, WINDOW};
 use lab::proc::{Envoy, Sidecar};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::{AGENTS, AGENTS_TEXT, WORKERS, agents, cost, wait_for_policies};
 use crate::options::Options;
@@ -18,7 +18,7 @@ use crate::row::{Goal, Row, Unit, Value};
 /// The bytes that are kept for an agent whose window is full, keys included.
 pub fn shared_data() -> Vec<Row> {
     let agent = agents::name(AGENTS - 1);
-    let (policy, key) = (Kept::BYTES, agent_key(&agent).len());
+    let (policy, key) = (Kept::BYTES, AgentKey::new(&agent).as_str().len());
     let window = Pipeline::new(Counting::Progress).window().len();
     let measured = format!("policy {policy}, window {window}, their key {key}");
     let value = Value((policy + window + key) as f64, Unit::Bytes);
