@@ -205,12 +205,18 @@ impl Stream {
             return self.pass(host, Outcome::Contended);
         };
         self.worker.seen.borrow_mut().score(subject.key.agent(), &judged.score, now_ms);
-        host.note("kill_switch_score", &judged.score.value.to_string());
-        let flow = self.enforce(host, subject, &judged, &turn, &body, now_ms);
+        host.note("kill_switch_score", &judged.score.to_string());
+        let flow = match judged.verdict {
+            Verdict::Allow => self.forward(host, subject, &judged, turn.format),
+            Verdict::Observe | Verdict::Block | Verdict::Kill => {
+                self.enforce(host, subject, &judged, &turn, &body, now_ms)
+            }
+        };
         host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
         flow
     }
 
+    #[cold] // and so kept out of the code that every request runs through
     fn enforce(
         &mut self,
         host: &impl StreamHost,
@@ -220,10 +226,7 @@ impl Stream {
         body: &[u8],
         now_ms: u64,
     ) -> Flow {
-        let trip = match judged.verdict {
-            Verdict::Allow => Trip::Void,
-            verdict => subject.trip(host, verdict, now_ms),
-        };
+        let trip = subject.trip(host, judged.verdict, now_ms);
         if trip == Trip::First {
             let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(&subject.record, body) };
             subject.report(host, &self.worker, judged, turn, evidence);
@@ -354,6 +357,7 @@ impl Stream {
         self.refuse(host, cause, &envelope::from_path(&self.path))
     }
 
+    #[cold]
     fn refuse(&mut self, host: &impl StreamHost, cause: Cause, envelope: &Envelope) -> Flow {
         self.phase = Phase::Pass;
         // What is no id is nobody's: telling the sidecar would only take the place of an agent.

@@ -4,6 +4,8 @@
 //! calls, the current one included. What counts as a repeat is decided in [`literal`](super::literal) and
 //! [`progress`](super::progress); this file only adds up.
 
+use std::fmt;
+
 use super::explain::{Asked, explain};
 use super::literal;
 use super::progress::{self, Rules};
@@ -62,6 +64,14 @@ impl Score {
             + f64::from(signals.similar_responses) * 2.0
             + f64::from(signals.repeated_tool_calls) * 1.5;
         Self { value, signals }
+    }
+}
+
+/// Scores are whole or half numbers: writing them takes none of the code that writes any number there is.
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let halves = (self.value * 2.0) as u64;
+        write!(f, "{}{}", halves / 2, if halves % 2 == 0 { "" } else { ".5" })
     }
 }
 
@@ -180,5 +190,23 @@ impl Count {
 
     fn total(&self) -> u32 {
         self.full + self.weak / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_score_is_written_as_the_number_it_is() {
+        for number in 0..1000 {
+            let signals = Signals {
+                similar_prompts: number % 10,
+                similar_responses: number / 10 % 10,
+                repeated_tool_calls: number / 100,
+            };
+            let score = Score::of(signals);
+            assert_eq!(score.to_string(), score.value.to_string());
+        }
     }
 }
