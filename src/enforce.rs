@@ -36,7 +36,8 @@ pub struct Judged {
     pub score: Score,
     /// The number by which the answer finds the call.
     pub sequence: Sequence,
-    window: Window,
+    /// The window, for the report of a loop; nothing else is reported.
+    window: Option<Window>,
 }
 
 /// What acting on a loop came to.
@@ -66,7 +67,8 @@ impl Subject {
             let mut window = self.window(&stored.bytes);
             let (score, sequence) = self.judge().observe(&mut window, call);
             let verdict = decide(&score, self.record.threshold, self.record.action);
-            (Some(window.encode()), Judged { verdict, score, sequence, window })
+            let kept = (verdict != Verdict::Allow).then(|| window.clone());
+            (Some(window.into_bytes()), Judged { verdict, score, sequence, window: kept })
         })
     }
 
@@ -75,7 +77,7 @@ impl Subject {
         update(host, &window_key(&self.agent, self.slot), |stored| {
             let mut window = self.window(&stored.bytes);
             let there = self.judge().answer(&mut window, sequence, answer);
-            (there.then(|| window.encode()), ())
+            (there.then(|| window.into_bytes()), ())
         });
     }
 
@@ -110,7 +112,8 @@ impl Subject {
             Verdict::Observe | Verdict::Allow => (Action::Observe, Metric::WouldKills, "would have been stopped"),
         };
         host.count(metric, 1);
-        let (reason, mut matches) = self.judge().explain(&judged.window, &turn.tool_names);
+        let explain = |window| self.judge().explain(window, &turn.tool_names);
+        let (reason, mut matches) = judged.window.as_ref().map(explain).unwrap_or_default();
         matches.truncate(MATCHES_MAX);
         let Self { agent, record, .. } = self;
         let (score, threshold) = (judged.score.value, record.threshold);
