@@ -36,17 +36,3 @@ impl<'a> Reader<'a> {
         self.0
     }
 }
-
-/// Puts values into a slice, front to back. What does not fit is left out.
-pub struct Writer<'a>(pub &'a mut [u8]);
-
-impl Writer<'_> {
-    /// The next bytes.
-    #[inline(always)]
-    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        if let Some((head, tail)) = std::mem::take(&mut self.0).split_first_chunk_mut() {
-            *head = bytes;
-            self.0 = tail;
-        }
-    }
-}

@@ -40,7 +40,8 @@ pub struct Judged {
     pub score: Score,
     /// The number by which the answer finds the call.
     pub sequence: Sequence,
-    window: Window,
+    /// The window, for the report of a loop; nothing else is reported.
+    window: Option<Window>,
 }
 
 /// What acting on a loop came to.
@@ -82,7 +83,9 @@ impl Subject {
             let mut window = self.window(window);
             let (score, sequence) = self.judge().observe(&mut window, call);
             let verdict = decide(&score, self.record.threshold, self.record.action);
-            (Some([before, &window.encode()].concat()), Some(Judged { verdict, score, sequence, window }))
+            let bytes = [before, window.bytes()].concat();
+            let window = (verdict != Verdict::Allow).then_some(window);
+            (Some(bytes), Some(Judged { verdict, score, sequence, window }))
         });
         judged.flatten()
     }
@@ -94,7 +97,7 @@ impl Subject {
             let Some((before, window)) = stored.bytes.split_at_checked(start) else { return (None, ()) };
             let mut window = self.window(window);
             let there = self.judge().answer(&mut window, sequence, answer);
-            (there.then(|| [before, &window.encode()].concat()), ())
+            (there.then(|| [before, window.bytes()].concat()), ())
         });
     }
 
@@ -129,7 +132,8 @@ impl Subject {
             Verdict::Observe | Verdict::Allow => (Action::Observe, Metric::WouldKills, "would have been stopped"),
         };
         host.count(metric, 1);
-        let (reason, mut matches) = self.judge().explain(&judged.window, &turn.tool_names);
+        let explain = |window| self.judge().explain(window, &turn.tool_names);
+        let (reason, mut matches) = judged.window.as_ref().map(explain).unwrap_or_default();
         matches.truncate(MATCHES_MAX);
         let (agent, record) = (self.key.agent(), &self.record);
         let (score, threshold) = (judged.score.value, record.threshold);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::codec::{Reader, Writer};
+use crate::codec::Reader;
 use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy};
 
 /// Calls looked at, the current one included, unless the agent says otherwise.
@@ -215,21 +215,19 @@ impl Record {
     pub const BYTES: usize = 40;
 
     /// The bytes to keep.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
+    pub fn encode(&self) -> Vec<u8> {
         let flag = |flag: u8, on: bool| if on { flag } else { 0 };
         let flags = flag(ACTIVE, self.active)
             | flag(ENABLED, self.enabled)
             | flag(BY_KILL_SWITCH, self.deactivated_by == Some(DeactivatedBy::KillSwitch))
             | flag(BY_HAND, self.deactivated_by == Some(DeactivatedBy::Manual));
-        let mut bytes = [0; Self::BYTES];
-        let mut writer = Writer(&mut bytes);
-        writer.put([VERSION, flags, self.action as u8, self.counting as u8]);
-        writer.put(self.window_size.to_le_bytes());
-        writer.put(self.retry_after_seconds.to_le_bytes());
-        writer.put(self.blocks.to_le_bytes());
-        writer.put(self.generation.to_le_bytes());
-        writer.put(self.threshold.to_le_bytes());
-        writer.put(self.blocked_until_ms.to_le_bytes());
+        let mut bytes = vec![VERSION, flags, self.action as u8, self.counting as u8];
+        bytes.extend(self.window_size.to_le_bytes());
+        bytes.extend(self.retry_after_seconds.to_le_bytes());
+        bytes.extend(self.blocks.to_le_bytes());
+        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend(self.threshold.to_le_bytes());
+        bytes.extend(self.blocked_until_ms.to_le_bytes());
         bytes
     }
 
@@ -348,6 +346,7 @@ mod tests {
     fn records_round_trip_and_other_bytes_are_none() {
         let record = Record { blocks: 7, ..Record::new(&policy()).blocked(5).killed() };
         let bytes = record.encode();
+        assert_eq!(bytes.len(), Record::BYTES);
         assert_eq!(Record::decode(&bytes), Some(record));
         for len in 0..bytes.len() {
             assert_eq!(Record::decode(&bytes[..len]), None, "{len} bytes");

@@ -35,7 +35,7 @@ impl Pipeline {
             let (_, sequence) = pipeline.judge().observe(&mut window, call);
             pipeline.judge().answer(&mut window, sequence, Answer::Text(answer));
         }
-        pipeline.window = window.encode();
+        pipeline.window = window.into_bytes();
         pipeline
     }
 
@@ -75,7 +75,7 @@ impl Pipeline {
         let mut window = Window::decode(&self.window, 0, self.counting);
         let call = Call { at_ms: 60_000, input, tools, ..Call::default() };
         let (score, _) = self.judge().observe(&mut window, call);
-        let bytes = window.encode();
+        let bytes = window.into_bytes();
         score.value.to_bits() ^ bytes.len() as u64 ^ input.simhash.0 ^ u64::from(input.digest)
     }
 

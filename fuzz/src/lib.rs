@@ -157,7 +157,7 @@ pub fn window(data: &[u8]) {
     let generation = data.get(2..10).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
     for counting in [Counting::Literal, Counting::Progress] {
         let mut window = Window::decode(data, generation, counting);
-        let again = Window::decode(&window.encode(), generation, counting);
+        let again = Window::decode(window.bytes(), generation, counting);
         assert_eq!(again, window, "what is kept is what was there");
         let other = Window::decode(data, generation.wrapping_add(1), counting);
         assert!(other.calls().is_empty(), "a window of another generation is empty");

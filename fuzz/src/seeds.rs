@@ -99,7 +99,7 @@ fn windows() -> Vec<Vec<u8>> {
                     20,
                 );
             }
-            window.encode()
+            window.into_bytes()
         })
         .collect()
 }

@@ -126,9 +126,14 @@ impl<'a> RawStr<'a> {
         self.0
     }
 
+    /// Whether there are escapes in it.
+    pub fn is_escaped(self) -> bool {
+        self.0.contains(&b'\\')
+    }
+
     /// The text that it stands for. Built only if there are escapes; where they make no sense, as it stands.
     pub fn plain(self) -> Cow<'a, [u8]> {
-        if !self.0.contains(&b'\\') {
+        if !self.is_escaped() {
             return Cow::Borrowed(self.0);
         }
         let mut plain = Vec::with_capacity(self.0.len());
@@ -141,8 +146,15 @@ impl<'a> RawStr<'a> {
     /// Whether the string says `text`.
     pub fn is(self, text: &str) -> bool {
         // An escape is longer than what it stands for, at most six times: most that differ need no closer look.
-        let escaped = || self.0.len() > text.len() && self.0.len() <= 6 * text.len() && self.0.contains(&b'\\');
+        let escaped = || self.0.len() > text.len() && self.0.len() <= 6 * text.len() && self.is_escaped();
         self.0 == text.as_bytes() || (escaped() && *self.plain() == *text.as_bytes())
+    }
+
+    /// What `known` makes of the text that the string stands for. It must not know any text with a backslash: then it can
+    /// be asked about the string as it stands, and hardly ever must be asked again.
+    #[inline(always)]
+    pub fn look_up<T>(self, mut known: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
+        known(self.0).or_else(|| if self.is_escaped() { known(&self.plain()) } else { None })
     }
 }
 
@@ -222,6 +234,13 @@ impl<'a> Walk<'a> {
         self.rest = rest.trim_ascii_end();
         Some(Json(value))
     }
+
+    fn string_back(&mut self) -> Option<RawStr<'a>> {
+        let before = self.rest.strip_suffix(b"\"")?;
+        let (rest, string) = before.split_at_checked(opening_quote(before)?)?;
+        self.rest = rest.trim_ascii_end();
+        string.get(1..).map(RawStr)
+    }
 }
 
 /// Members of an object, first to last.
@@ -262,7 +281,7 @@ impl<'a> Iterator for MembersBack<'a> {
             walk.separator_back()?;
             let value = walk.value_back()?;
             walk.rest = walk.rest.strip_suffix(b":")?.trim_ascii_end();
-            Some((walk.value_back()?.string()?, value))
+            Some((walk.string_back()?, value))
         })
     }
 }
@@ -369,7 +388,7 @@ pub(crate) fn container_len(text: &[u8]) -> Option<usize> {
 /// Where the value at the end of `text` starts.
 fn value_start(text: &[u8]) -> Option<usize> {
     match text.last()? {
-        b'"' => string_start(text),
+        b'"' => opening_quote(text.get(..text.len() - 1)?),
         b'}' | b']' => container_start(text),
         _ => {
             let len = text.iter().rev().take_while(|&&byte| is_scalar(byte)).count();
@@ -378,16 +397,16 @@ fn value_start(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the string at the end of `text` starts: at the nearest quote that no odd run of backslashes stands before.
-fn string_start(text: &[u8]) -> Option<usize> {
-    let mut end = text.len().checked_sub(1)?;
+/// Where the string starts whose end `before` stands before: at the nearest quote that no odd run of backslashes stands
+/// before.
+fn opening_quote(mut before: &[u8]) -> Option<usize> {
     loop {
-        let quote = last_quote(text.get(..end)?)?;
-        let slashes = text.get(..quote)?.iter().rev().take_while(|&&byte| byte == b'\\').count();
+        let quote = last_quote(before)?;
+        before = before.get(..quote)?;
+        let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if slashes % 2 == 0 {
             return Some(quote);
         }
-        end = quote;
     }
 }
 
@@ -408,7 +427,7 @@ fn container_start(text: &[u8]) -> Option<usize> {
         let before = text.get(..end)?;
         let stop = before.iter().rposition(|&byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
         match text.get(stop)? {
-            b'"' => end = string_start(text.get(..=stop)?)?,
+            b'"' => end = opening_quote(text.get(..stop)?)?,
             b'}' | b']' => {
                 depth += 1;
                 end = stop;

@@ -4,7 +4,7 @@
 //! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
 //! one answer: the Responses API makes an item of every call.
 
-use super::json::{ElementsBack, Json, Malformed, RawStr};
+use super::json::{Elements, ElementsBack, Json, Malformed, RawStr};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -49,15 +49,18 @@ impl<'a> Messages<'a> {
                 return Some(Self { first: Some(last), list, single: None });
             }
             let (name, _) = members.next()?.ok()?;
-            if ASKING.iter().any(|asking| name.is(asking)) {
+            if name.look_up(asks).is_some() {
                 return None;
             }
         }
     }
 }
 
-/// Members of a body that ask something, in one way or another.
-const ASKING: [&str; 7] = ["messages", "input", "contents", "prompt", "images", "params", "jsonrpc"];
+/// Whether a member of a body asks something, in one way or another.
+fn asks(name: &[u8]) -> Option<()> {
+    let known: [&[u8]; 7] = [b"messages", b"input", b"contents", b"prompt", b"images", b"params", b"jsonrpc"];
+    known.contains(&name).then_some(())
+}
 
 impl<'a> Iterator for Messages<'a> {
     type Item = Result<Message<'a>, Malformed>;
@@ -112,7 +115,7 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fres
 /// All that came since the model last spoke, and what it called then.
 fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
     let mut fresh = Fresh::default();
-    let mut news = Vec::new();
+    let mut news = News::default();
     let mut last = None;
     let mut calling = false;
     for message in messages {
@@ -129,20 +132,46 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fre
             Speaker::Instructions => {}
             Speaker::User | Speaker::Result => {
                 fresh.has_results |= message.speaker == Speaker::Result;
-                if news.len() < NEWS_MAX {
-                    news.push(message);
-                }
+                news.add(message);
             }
         }
     }
-    if news.is_empty() {
-        news.extend(last);
-    }
-    for message in news.iter().rev() {
+    for message in news.or(last).oldest_first() {
         message.push(text)?;
         text.part();
     }
     Ok(fresh)
+}
+
+/// What came since the model last spoke. Mostly that is one message: only more of them need a list.
+#[derive(Default)]
+struct News<'a> {
+    latest: Option<Message<'a>>,
+    older: Vec<Message<'a>>,
+}
+
+impl<'a> News<'a> {
+    fn is_empty(&self) -> bool {
+        self.latest.is_none()
+    }
+
+    /// Adds a message that came before the others.
+    fn add(&mut self, message: Message<'a>) {
+        if self.latest.is_none() {
+            self.latest = Some(message);
+        } else if self.older.len() + 1 < NEWS_MAX {
+            self.older.push(message);
+        }
+    }
+
+    /// These, or where there are none, another message.
+    fn or(self, other: Option<Message<'a>>) -> Self {
+        Self { latest: self.latest.or(other), ..self }
+    }
+
+    fn oldest_first(&self) -> impl Iterator<Item = &Message<'a>> {
+        self.older.iter().rev().chain(&self.latest)
+    }
 }
 
 /// Whose words a message holds.
@@ -178,15 +207,17 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// Takes a member, last to first: where a name occurs twice the last one counts.
     fn take(&mut self, name: RawStr<'a>, value: Json<'a>) {
-        let part = match &*name.plain() {
-            b"role" => &mut self.role,
-            b"type" => &mut self.tag,
-            b"content" | b"parts" | b"output" => &mut self.content,
-            b"images" => &mut self.images,
-            b"tool_calls" | b"function_call" => &mut self.calls,
-            _ => return,
-        };
-        part.get_or_insert(value);
+        name.look_up(|name| {
+            let part = match name {
+                b"role" => &mut self.role,
+                b"type" => &mut self.tag,
+                b"content" | b"parts" | b"output" => &mut self.content,
+                b"images" => &mut self.images,
+                b"tool_calls" | b"function_call" => &mut self.calls,
+                _ => return None,
+            };
+            Some(*part.get_or_insert(value))
+        });
     }
 
     /// Items of the Responses API that are not messages say so by their type, all others by their role.
@@ -235,7 +266,7 @@ impl<'a> Message<'a> {
 
     /// Whether a block of the content has such a member.
     fn holds(&self, is_meant: impl Fn(&[u8], Json<'_>) -> bool) -> Result<bool, Malformed> {
-        for block in self.parts.content.into_iter().flat_map(Json::elements) {
+        for block in self.blocks().into_iter().flatten() {
             for member in block?.members() {
                 let (name, value) = member?;
                 if is_meant(&name.plain(), value) {
@@ -244,6 +275,11 @@ impl<'a> Message<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// The blocks of the content, if it is not simply a string.
+    fn blocks(&self) -> Option<Elements<'a>> {
+        self.parts.content.filter(|content| content.is_array()).map(Json::elements)
     }
 
     fn push(&self, text: &mut Fingerprinter) -> Result<(), Malformed> {
@@ -266,7 +302,7 @@ impl<'a> Message<'a> {
                 add_call(call?, calls)?;
             }
         }
-        for block in self.parts.content.into_iter().flat_map(Json::elements) {
+        for block in self.blocks().into_iter().flatten() {
             add_call(block?, calls)?;
         }
         Ok(())
@@ -299,10 +335,10 @@ fn is_call(tag: Json<'_>) -> bool {
 }
 
 fn by_role(role: Json<'_>) -> Option<Speaker> {
-    match &*role.string()?.plain() {
+    role.string()?.look_up(|role| match role {
         b"assistant" | b"model" | b"agent" | b"chatbot" | b"CHATBOT" => Some(Speaker::Model),
         b"tool" | b"function" => Some(Speaker::Result),
         b"system" | b"developer" => Some(Speaker::Instructions),
         _ => None,
-    }
+    })
 }

@@ -106,45 +106,61 @@ const A2A_METHODS: [&str; 6] =
 /// Whether the path is one where the same text is only counted, embedded or checked. Clients do that right before they
 /// ask it, and would seem to ask everything twice.
 pub fn is_no_call(path: &[u8]) -> bool {
-    const ENDINGS: [&str; 11] = [
-        "/count_tokens",
-        "/count-tokens",
-        ":countTokens",
-        "/input_tokens",
-        "/tokenize",
-        "/moderations",
-        "/embeddings",
-        "/api/embed",
-        ":embedContent",
-        ":batchEmbedContents",
-        "/rerank",
+    const ENDINGS: [(&str, &str); 11] = [
+        ("", "/count_tokens"),
+        ("", "/count-tokens"),
+        ("", ":countTokens"),
+        ("", "/input_tokens"),
+        ("", "/tokenize"),
+        ("", "/moderations"),
+        ("", "/embeddings"),
+        ("/api", "/embed"),
+        ("", ":embedContent"),
+        ("", ":batchEmbedContents"),
+        ("", "/rerank"),
     ];
-    let path = plain_path(path);
-    ENDINGS.iter().any(|ending| path.ends_with(ending.as_bytes()))
-}
-
-fn plain_path(path: &[u8]) -> &[u8] {
-    let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
-    path.strip_suffix(b"/").unwrap_or(path)
+    let path = Ending::of(path);
+    ENDINGS.iter().any(|(before, last)| path.is(before, last))
 }
 
 /// What the path says of itself. Bodies that do not fit are judged by their shape.
 pub fn by_path(path: &[u8]) -> Option<Format> {
-    const ENDINGS: [(&str, Format); 11] = [
-        ("/chat/completions", Format::OpenAiChat),
-        ("/completions", Format::OpenAiCompletions),
-        ("/responses", Format::OpenAiResponses),
-        ("/messages", Format::Anthropic),
-        (":generateContent", Format::Gemini),
-        (":streamGenerateContent", Format::Gemini),
-        ("/converse", Format::Bedrock),
-        ("/converse-stream", Format::Bedrock),
-        ("/api/chat", Format::OllamaChat),
-        ("/api/generate", Format::OllamaGenerate),
-        ("/v2/chat", Format::Cohere),
+    const ENDINGS: [(&str, &str, Format); 11] = [
+        ("/chat", "/completions", Format::OpenAiChat),
+        ("", "/completions", Format::OpenAiCompletions),
+        ("", "/responses", Format::OpenAiResponses),
+        ("", "/messages", Format::Anthropic),
+        ("", ":generateContent", Format::Gemini),
+        ("", ":streamGenerateContent", Format::Gemini),
+        ("", "/converse", Format::Bedrock),
+        ("", "/converse-stream", Format::Bedrock),
+        ("/api", "/chat", Format::OllamaChat),
+        ("/api", "/generate", Format::OllamaGenerate),
+        ("/v2", "/chat", Format::Cohere),
     ];
-    let path = plain_path(path);
-    ENDINGS.iter().find(|(ending, _)| path.ends_with(ending.as_bytes())).map(|(_, format)| *format)
+    let path = Ending::of(path);
+    ENDINGS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
+}
+
+/// How a path ends, a query aside: its last step, with the slash or colon before it. Most steps differ in length
+/// already, which makes comparing them cheap.
+struct Ending<'a> {
+    before: &'a [u8],
+    last: &'a [u8],
+}
+
+impl<'a> Ending<'a> {
+    fn of(path: &'a [u8]) -> Self {
+        let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let start = path.iter().rposition(|byte| matches!(byte, b'/' | b':')).unwrap_or_default();
+        let (before, last) = path.split_at_checked(start).unwrap_or_default();
+        Self { before, last }
+    }
+
+    fn is(&self, before: &str, last: &str) -> bool {
+        self.last == last.as_bytes() && self.before.ends_with(before.as_bytes())
+    }
 }
 
 fn by_shape(fields: &Fields<'_>) -> Format {

@@ -11,3 +11,5 @@ pub mod progress;
 pub mod score;
 pub mod verdict;
 pub mod window;
+
+mod entry;

@@ -8,7 +8,7 @@
 //! edits with the same empty output. A loop repeats whole steps, with nothing new in between.
 
 use super::score::{Repeat, Strength};
-use super::window::{Answer, Call, ToolTurn};
+use super::window::{Answer, Call, Past, ToolTurn};
 
 /// The rules, each on by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,22 +49,26 @@ impl Rules {
     }
 }
 
-/// Completes the current call from the window before it: which tools its results answer, and whether it is novel.
+/// Finds out which tools the results in the current call answer, from the call before it.
 ///
 /// Not every client sends its tool calls back in a form that says so (some send results as plain user messages): then
 /// the calls that the last answer made are meant.
-pub fn complete(past: &[Call], now: &mut Call) {
+pub fn attribute(latest: Option<&Call>, now: &mut Call) {
     if now.tools == ToolTurn::None
-        && let Some(called) = past.last().and_then(|call| call.answer.tools())
+        && let Some(called) = latest.and_then(|call| call.answer.tools())
     {
         now.tools = ToolTurn::Results(called);
     }
-    now.novel = !past.iter().any(|call| is_same_step(call, now));
+}
+
+/// Whether no call before it brought the same.
+pub fn is_novel(past: &[Call], now: &Call) -> bool {
+    !past.iter().any(|call| is_same_step(call, now))
 }
 
 /// A similar request that got the same answer was nothing new after all.
-pub fn revise(before: &[Call], call: &mut Call) {
-    if call.novel && before.iter().any(|past| past.input.is_similar(call.input) && same_text(past, call)) {
+pub fn revise(before: Past<'_>, call: &mut Call) {
+    if call.novel && before.with_similar_input(call.input).any(|past| same_text(&past, call)) {
         call.novel = false;
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use super::explain::{Asked, explain};
 use super::literal;
 use super::progress::{self, Rules};
-use super::window::{Answer, Call, Sequence, Window};
+use super::window::{Answer, Call, Past, Sequence, Window};
 use crate::wire::{Counting, Match, Signals};
 
 /// How much one past call adds to one signal.
@@ -89,18 +89,34 @@ pub struct Judge {
 impl Judge {
     /// Scores a call against the window and adds it.
     pub fn observe(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
-        if self.counting == Counting::Progress {
-            progress::complete(self.past(window.calls()), &mut call);
-        }
-        let score = self.score(self.past(window.calls()), &call);
+        let past = window.last(self.window_size.saturating_sub(1) as usize);
+        let score = match self.counting {
+            Counting::Literal => add_up(literal::repeats(&past.calls(), &call)),
+            Counting::Progress => self.progress(past, &mut call),
+        };
         (score, window.push(call, self.window_size))
+    }
+
+    /// Completes a call from those before it, and scores it.
+    fn progress(&self, past: Past<'_>, call: &mut Call) -> Score {
+        progress::attribute(past.latest().as_ref(), call);
+        // Most calls of a healthy agent are like nothing before them, and no rule makes a repeat of that.
+        if !past.echoes(call.input) {
+            call.novel = true;
+            return Score::default();
+        }
+        let past = past.calls();
+        call.novel = progress::is_novel(&past, call);
+        add_up(progress::repeats(&past, call, self.rules))
     }
 
     /// Attaches an answer to its call. False where the call has left the window.
     pub fn answer(&self, window: &mut Window, sequence: Sequence, answer: Answer) -> bool {
         match window.answer(sequence, answer) {
-            Some((before, call)) => {
-                progress::revise(before, call);
+            Some((before, mut slot)) => {
+                let mut call = slot.call();
+                progress::revise(before, &mut call);
+                slot.put(&call);
                 true
             }
             None => false,
@@ -110,13 +126,14 @@ impl Judge {
     /// Why the window's last call has the score it has: in words, and the past calls that it repeats.
     pub fn explain(&self, window: &Window, tool_names: &str) -> (String, Vec<Match>) {
         let matches = self.matches(window);
-        let tools = window.calls().last().map(|now| now.tools).unwrap_or_default();
+        let tools = window.last(1).latest().map(|now| now.tools).unwrap_or_default();
         (explain(&matches, Asked { counting: self.counting, tools, tool_names }), matches)
     }
 
     /// The past calls that the window's last one repeats, the latest first.
     pub fn matches(&self, window: &Window) -> Vec<Match> {
-        let Some((now, past)) = window.calls().split_last() else { return Vec::new() };
+        let calls = window.calls();
+        let Some((now, past)) = calls.split_last() else { return Vec::new() };
         let latest = past.iter().rev().find_map(|call| call.answer.text());
         let matched = |repeat: Repeat| {
             let call = past.get(repeat.index)?;
@@ -136,18 +153,6 @@ impl Judge {
             })
         };
         self.repeats(past, now).filter_map(matched).collect()
-    }
-
-    fn past<'a>(&self, calls: &'a [Call]) -> &'a [Call] {
-        let beyond = calls.len().saturating_sub(self.window_size.saturating_sub(1) as usize);
-        calls.get(beyond..).unwrap_or_default()
-    }
-
-    fn score(&self, past: &[Call], now: &Call) -> Score {
-        match self.counting {
-            Counting::Literal => add_up(literal::repeats(past, now)),
-            Counting::Progress => add_up(progress::repeats(past, now, self.rules)),
-        }
     }
 
     fn repeats<'a>(&self, past: &'a [Call], now: &'a Call) -> Box<dyn Iterator<Item = Repeat> + 'a> {
@@ -196,6 +201,110 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detect::fingerprint::Fingerprint;
+    use crate::detect::simhash::SimHash;
+    use crate::detect::window::{ToolSignature, ToolTurn};
+    use proptest::prelude::*;
+
+    /// Texts of which some are the same, some similar, and some neither.
+    fn text() -> impl Strategy<Value = Fingerprint> {
+        let hash = prop_oneof![Just(0), Just(1), Just(0xFFFF), Just(0xFFF8), any::<u64>()];
+        (hash, 0..2u32, any::<bool>()).prop_map(|(hash, digest, informative)| Fingerprint {
+            simhash: SimHash(hash),
+            digest,
+            informative,
+        })
+    }
+
+    fn call() -> impl Strategy<Value = Call> {
+        let signature = || (1..3u64).prop_map(ToolSignature::new);
+        let tools = prop_oneof![
+            2 => Just(ToolTurn::None),
+            1 => signature().prop_map(ToolTurn::Results),
+            1 => signature().prop_map(ToolTurn::Call),
+        ];
+        let answer = prop_oneof![
+            1 => Just(Answer::Unknown),
+            1 => Just(Answer::Failed),
+            4 => text().prop_map(Answer::Text),
+            1 => (proptest::option::of(text()), signature())
+                .prop_map(|(text, signature)| Answer::Tools { text, signature }),
+        ];
+        (text(), tools, answer, any::<bool>()).prop_map(|(input, tools, answer, novel)| Call {
+            at_ms: 0,
+            input,
+            tools,
+            answer,
+            novel,
+        })
+    }
+
+    fn rules() -> impl Strategy<Value = Rules> {
+        any::<[bool; 5]>().prop_map(|[results, followups, sameness, novelty, information]| Rules {
+            results,
+            followups,
+            sameness,
+            novelty,
+            information,
+        })
+    }
+
+    /// The rules on every past call, none of them left out.
+    fn observe_in_full(judge: &Judge, past: &[Call], mut call: Call) -> (Score, Call) {
+        let past = &past[past.len().saturating_sub(judge.window_size as usize - 1)..];
+        match judge.counting {
+            Counting::Literal => (add_up(literal::repeats(past, &call)), call),
+            Counting::Progress => {
+                progress::attribute(past.last(), &mut call);
+                call.novel = progress::is_novel(past, &call);
+                (add_up(progress::repeats(past, &call, judge.rules)), call)
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn leaving_out_what_is_like_nothing_changes_no_score(
+            past in prop::collection::vec(call(), 0..12),
+            now in call(),
+            window_size in 1u32..12,
+            literal: bool,
+            rules in rules(),
+        ) {
+            let counting = if literal { Counting::Literal } else { Counting::Progress };
+            let judge = Judge { window_size, counting, rules };
+            let mut window = Window::empty(0, counting);
+            for call in &past {
+                window.push(*call, 20);
+            }
+            let (score, _) = judge.observe(&mut window, now);
+            let added = window.calls().last().copied();
+            prop_assert_eq!((score, added), { let (score, call) = observe_in_full(&judge, &past, now); (score, Some(call)) });
+        }
+
+        #[test]
+        fn an_answer_is_revised_against_every_call_before_it(
+            past in prop::collection::vec(call(), 1..8),
+            at in 0usize..8,
+            answer in text().prop_map(Answer::Text),
+        ) {
+            let at = at % past.len();
+            let mut window = Window::empty(0, Counting::Progress);
+            let sequences: Vec<_> = past.iter().map(|call| window.push(*call, 20)).collect();
+            let judge = Judge { window_size: 20, counting: Counting::Progress, rules: Rules::default() };
+            prop_assert!(judge.answer(&mut window, sequences[at], answer));
+            let told = |call: &Call| match (call.answer, answer) {
+                (Answer::Text(a), Answer::Text(b)) => call.input.is_similar(past[at].input) && a.informative && a.is_same(b),
+                _ => false,
+            };
+            let mut expected = past.clone();
+            expected[at].answer = answer;
+            expected[at].novel &= !past[..at].iter().any(told);
+            prop_assert_eq!(window.calls(), expected);
+        }
+    }
 
     #[test]
     fn every_score_is_written_as_the_number_it_is() {

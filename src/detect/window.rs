@@ -1,16 +1,17 @@
-//! The last few calls of one agent, oldest first, and the bytes they are kept as.
+//! The last few calls of one agent, oldest first, as the bytes that shared data keeps.
 //!
-//! Pure: no clock, no host. The caller says what time it is, so a test is a table and never sleeps. State goes bytes ->
-//! `Window` -> bytes, and the compare-and-swap around it lives with the caller. Calls are numbered for ever; an answer
-//! finds its call by that number, whatever the order in which answers end, and an answer to a call that has left the
-//! window is dropped.
+//! Pure: no clock, no host. The caller says what time it is, so a test is a table and never sleeps. The compare-and-swap
+//! around a window lives with the caller. Calls are numbered for ever; an answer finds its call by that number, whatever
+//! the order in which answers end, and an answer to a call that has left the window is dropped.
+//!
+//! The bytes are worked on as they are: a call is added at their end and dropped from their start, an answer is written
+//! into its call, and of the calls that are like nothing at hand only the hashes are ever read.
 //!
 //! A window belongs to one generation of the policy and one way of counting: bytes of another, of another version of
 //! this code, or that make no sense, are an empty window. That is how "cleared on activate" reaches every worker.
 
+use super::entry::{self, Entry};
 use super::fingerprint::Fingerprint;
-use super::simhash::SimHash;
-use crate::codec::{Reader, Writer};
 use crate::wire::Counting;
 
 /// Identifies a set of tool calls by name and arguments; never 0.
@@ -23,11 +24,13 @@ impl ToolSignature {
         Self(std::num::NonZeroU64::new(hash).unwrap_or(std::num::NonZeroU64::MIN))
     }
 
-    fn code(signature: Option<Self>) -> u64 {
+    /// As a number; 0 for none.
+    pub fn code(signature: Option<Self>) -> u64 {
         signature.map_or(0, |signature| signature.0.get())
     }
 
-    fn from_code(code: u64) -> Option<Self> {
+    /// From that number.
+    pub fn from_code(code: u64) -> Option<Self> {
         std::num::NonZeroU64::new(code).map(Self)
     }
 }
@@ -107,15 +110,6 @@ pub struct Call {
     pub novel: bool,
 }
 
-/// The last calls of one agent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Window {
-    generation: u64,
-    counting: Counting,
-    next: u32,
-    calls: Vec<Call>,
-}
-
 /// A call's number, by which its answer finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u32);
@@ -127,150 +121,153 @@ impl Sequence {
     }
 }
 
+/// The version of the bytes. Any other is an empty window.
+const VERSION: u8 = 1;
+/// Version, counting and generation; then the number of the next call; then the calls.
+const NEXT: usize = 10;
+const CALLS: usize = 14;
+
+/// The last calls of one agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window(Vec<u8>);
+
 impl Window {
     /// A window with nothing in it.
     pub fn empty(generation: u64, counting: Counting) -> Self {
-        Self { generation, counting, next: 0, calls: Vec::new() }
-    }
-
-    /// The calls, oldest first.
-    pub fn calls(&self) -> &[Call] {
-        &self.calls
-    }
-
-    /// Adds a call and drops the oldest ones beyond `size`.
-    pub fn push(&mut self, call: Call, size: u32) -> Sequence {
-        let sequence = Sequence(self.next);
-        self.next = self.next.wrapping_add(1);
-        self.calls.push(call);
-        let excess = self.calls.len().saturating_sub(size as usize);
-        self.calls.drain(..excess);
-        sequence
-    }
-
-    /// Attaches an answer to its call and gives the call with those before it, or nothing where it has left the window.
-    pub fn answer(&mut self, sequence: Sequence, answer: Answer) -> Option<(&[Call], &mut Call)> {
-        let back = self.next.wrapping_sub(sequence.0) as usize;
-        let index = self.calls.len().checked_sub(back)?;
-        let (before, from) = self.calls.split_at_mut_checked(index)?;
-        let call = from.first_mut()?;
-        call.answer = answer;
-        Some((before, call))
-    }
-}
-
-/// The version of the codec below. Any other is an empty window.
-const VERSION: u8 = 1;
-const HEADER: usize = 14;
-const CALL: usize = 49;
-
-const INFORMATIVE_INPUT: u8 = 1;
-const INFORMATIVE_ANSWER: u8 = 2;
-const NOVEL: u8 = 4;
-const RESULTS: u8 = 8;
-const ONE_CALL: u8 = 16;
-const ANSWERED: u8 = 32;
-const SPOKEN: u8 = 64;
-const FAILED: u8 = 128;
-
-impl Window {
-    /// The bytes to keep: 14, and 49 for each call.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER + CALL * self.calls.len());
-        bytes.push(VERSION);
-        bytes.push(self.counting as u8);
-        bytes.extend(self.generation.to_le_bytes());
-        bytes.extend(self.next.to_le_bytes());
-        for call in &self.calls {
-            bytes.extend(encode_call(call));
-        }
-        bytes
+        let mut bytes = Vec::with_capacity(CALLS + entry::LEN);
+        bytes.extend(beginning(generation, counting));
+        bytes.resize(CALLS, 0);
+        Self(bytes)
     }
 
     /// The window in these bytes, or an empty one where they are of another time.
     pub fn decode(bytes: &[u8], generation: u64, counting: Counting) -> Self {
-        Self::try_decode(bytes)
-            .filter(|window| window.generation == generation && window.counting == counting)
-            .unwrap_or_else(|| Self::empty(generation, counting))
-    }
-
-    fn try_decode(bytes: &[u8]) -> Option<Self> {
-        let (header, calls) = bytes.split_at_checked(HEADER)?;
-        let mut reader = Reader(header);
-        if reader.byte()? != VERSION {
-            return None;
+        let whole = bytes.len().checked_sub(CALLS).is_some_and(|calls| calls % entry::LEN == 0);
+        if !whole || !bytes.starts_with(&beginning(generation, counting)) {
+            return Self::empty(generation, counting);
         }
-        let counting = Counting::from_code(reader.byte()?)?;
-        let generation = reader.u64()?;
-        let next = reader.u32()?;
-        let (encoded, []) = calls.as_chunks() else { return None };
         // One more than there are: the next call is about to be added.
-        let mut calls = Vec::with_capacity(encoded.len() + 1);
-        for bytes in encoded {
-            calls.push(decode_call(bytes)?);
+        let mut room = Vec::with_capacity(bytes.len() + entry::LEN);
+        room.extend_from_slice(bytes);
+        Self(room)
+    }
+
+    /// The bytes to keep: 14, and 49 for each call.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same, for good.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// The calls, oldest first.
+    pub fn calls(&self) -> Vec<Call> {
+        Past(self.entries()).calls()
+    }
+
+    /// The last calls, at most `count`.
+    pub fn last(&self, count: usize) -> Past<'_> {
+        let entries = self.entries();
+        Past(entries.get(entries.len().saturating_sub(count)..).unwrap_or_default())
+    }
+
+    /// Adds a call and drops the oldest ones beyond `size`.
+    pub fn push(&mut self, call: Call, size: u32) -> Sequence {
+        let sequence = self.next();
+        self.0.extend_from_slice(&entry::encode(&call));
+        let excess = self.entries().len().saturating_sub(size as usize);
+        self.0.drain(CALLS..CALLS + excess * entry::LEN);
+        if let Some(next) = self.0.get_mut(NEXT..CALLS) {
+            next.copy_from_slice(&sequence.0.wrapping_add(1).to_le_bytes());
         }
-        Some(Self { generation, counting, next, calls })
+        sequence
+    }
+
+    /// Attaches an answer to its call and gives the call with those before it, or nothing where it has left the window.
+    pub fn answer(&mut self, sequence: Sequence, answer: Answer) -> Option<(Past<'_>, Slot<'_>)> {
+        let back = self.next().0.wrapping_sub(sequence.0) as usize;
+        let (entries, _) = self.0.get_mut(CALLS..)?.as_chunks_mut();
+        let (before, from) = entries.split_at_mut_checked(entries.len().checked_sub(back)?)?;
+        let mut slot = Slot(from.first_mut()?);
+        slot.put(&Call { answer, ..slot.call() });
+        Some((Past(before), slot))
+    }
+
+    fn next(&self) -> Sequence {
+        let next = self.0.get(NEXT..CALLS).and_then(|bytes| bytes.first_chunk());
+        Sequence(next.map_or(0, |bytes| u32::from_le_bytes(*bytes)))
+    }
+
+    fn entries(&self) -> &[[u8; entry::LEN]] {
+        self.0.get(CALLS..).unwrap_or_default().as_chunks().0
     }
 }
 
-fn encode_call(call: &Call) -> [u8; CALL] {
-    let text = call.answer.text();
-    let mut flags = 0;
-    let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
-    set(INFORMATIVE_INPUT, call.input.informative);
-    set(INFORMATIVE_ANSWER, text.is_some_and(|text| text.informative));
-    set(NOVEL, call.novel);
-    set(RESULTS, matches!(call.tools, ToolTurn::Results(_)));
-    set(ONE_CALL, matches!(call.tools, ToolTurn::Call(_)));
-    set(ANSWERED, matches!(call.answer, Answer::Text(_) | Answer::Tools { .. }));
-    set(SPOKEN, text.is_some());
-    set(FAILED, call.answer == Answer::Failed);
-    let mut bytes = [0; CALL];
-    let mut writer = Writer(&mut bytes);
-    writer.put([flags]);
-    writer.put(call.at_ms.to_le_bytes());
-    writer.put(call.input.simhash.0.to_le_bytes());
-    writer.put(call.input.digest.to_le_bytes());
-    writer.put(ToolSignature::code(call.tools.signature()).to_le_bytes());
-    let text = text.unwrap_or_default();
-    writer.put(text.simhash.0.to_le_bytes());
-    writer.put(text.digest.to_le_bytes());
-    writer.put(ToolSignature::code(call.answer.tools()).to_le_bytes());
-    bytes
+/// What the bytes of a window begin with.
+fn beginning(generation: u64, counting: Counting) -> [u8; NEXT] {
+    let [a, b, c, d, e, f, g, h] = generation.to_le_bytes();
+    [VERSION, counting as u8, a, b, c, d, e, f, g, h]
 }
 
-fn decode_call(bytes: &[u8; CALL]) -> Option<Call> {
-    let mut reader = Reader(bytes);
-    let flags = reader.byte()?;
-    let is = |flag| flags & flag != 0;
-    let at_ms = reader.u64()?;
-    let input = fingerprint(&mut reader, is(INFORMATIVE_INPUT))?;
-    let signature = ToolSignature::from_code(reader.u64()?);
-    let text = fingerprint(&mut reader, is(INFORMATIVE_ANSWER))?;
-    let text = is(SPOKEN).then_some(text);
-    let called = ToolSignature::from_code(reader.u64()?);
-    let tools = match signature {
-        Some(signature) if is(RESULTS) => ToolTurn::Results(signature),
-        Some(signature) if is(ONE_CALL) => ToolTurn::Call(signature),
-        _ => ToolTurn::None,
-    };
-    let answer = match (called, text) {
-        _ if is(FAILED) => Answer::Failed,
-        _ if !is(ANSWERED) => Answer::Unknown,
-        (Some(signature), text) => Answer::Tools { text, signature },
-        (None, Some(text)) => Answer::Text(text),
-        (None, None) => return None,
-    };
-    Some(Call { at_ms, input, tools, answer, novel: is(NOVEL) })
+/// Calls of a window, as bytes, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a>(&'a [[u8; entry::LEN]]);
+
+impl<'a> Past<'a> {
+    /// All of them.
+    pub fn calls(self) -> Vec<Call> {
+        self.entries().map(Entry::call).collect()
+    }
+
+    /// The latest.
+    pub fn latest(self) -> Option<Call> {
+        self.entries().next_back().map(Entry::call)
+    }
+
+    /// Those whose input is similar.
+    pub fn with_similar_input(self, input: Fingerprint) -> impl Iterator<Item = Call> {
+        self.entries().filter(move |entry| entry.input().is_similar(input.simhash)).map(Entry::call)
+    }
+
+    /// Whether anything repeats itself at all, however little it may mean: this input is similar to that of a call, or
+    /// the words of the latest answer to those of one before it.
+    pub fn echoes(self, input: Fingerprint) -> bool {
+        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.echoes_its_latest_answer()
+    }
+
+    fn echoes_its_latest_answer(self) -> bool {
+        let mut entries = self.entries().rev();
+        let latest = entries.find_map(Entry::words);
+        latest.is_some_and(|latest| entries.filter_map(Entry::words).any(|words| words.is_similar(latest)))
+    }
+
+    fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'a>> + ExactSizeIterator {
+        self.0.iter().map(Entry)
+    }
 }
 
-fn fingerprint(reader: &mut Reader<'_>, informative: bool) -> Option<Fingerprint> {
-    Some(Fingerprint { simhash: SimHash(reader.u64()?), digest: reader.u32()?, informative })
+/// The place of one call in a window.
+#[derive(Debug)]
+pub struct Slot<'a>(&'a mut [u8; entry::LEN]);
+
+impl Slot<'_> {
+    /// The call in it.
+    pub fn call(&self) -> Call {
+        Entry(self.0).call()
+    }
+
+    /// Puts a call into it.
+    pub fn put(&mut self, call: &Call) {
+        *self.0 = entry::encode(call);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detect::simhash::SimHash;
     use proptest::prelude::*;
 
     fn fingerprint() -> impl Strategy<Value = Fingerprint> {
@@ -306,20 +303,22 @@ mod tests {
         #[test]
         fn windows_round_trip(calls in prop::collection::vec(call(), 0..40), generation: u64, size in 2u32..30) {
             let mut window = Window::empty(generation, Counting::Progress);
-            for call in calls {
-                window.push(call, size);
+            for call in &calls {
+                window.push(*call, size);
             }
-            let bytes = window.encode();
-            prop_assert_eq!(Window::decode(&bytes, generation, Counting::Progress), window.clone());
-            let other = Window::decode(&bytes, generation.wrapping_add(1), Counting::Progress);
+            let kept = &calls[calls.len().saturating_sub(size as usize)..];
+            let bytes = window.bytes();
+            prop_assert_eq!(Window::decode(bytes, generation, Counting::Progress), window.clone());
+            prop_assert_eq!(window.calls(), kept);
+            let other = Window::decode(bytes, generation.wrapping_add(1), Counting::Progress);
             prop_assert!(other.calls().is_empty());
-            prop_assert!(Window::decode(&bytes, generation, Counting::Literal).calls().is_empty());
+            prop_assert!(Window::decode(bytes, generation, Counting::Literal).calls().is_empty());
         }
 
         #[test]
         fn any_bytes_are_a_window(bytes: Vec<u8>, generation: u64) {
             let window = Window::decode(&bytes, generation, Counting::Progress);
-            prop_assert_eq!(Window::decode(&window.encode(), generation, Counting::Progress), window);
+            prop_assert_eq!(Window::decode(window.bytes(), generation, Counting::Progress), window);
         }
     }
 
@@ -365,6 +364,6 @@ mod tests {
         for number in 0..20 {
             window.push(numbered(number), 20);
         }
-        assert_eq!(window.encode().len(), 14 + 20 * 49);
+        assert_eq!(window.bytes().len(), 14 + 20 * 49);
     }
 }

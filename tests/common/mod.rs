@@ -76,7 +76,7 @@ impl Agent {
         let turn = request(self.path.as_bytes(), body.as_bytes(), counting, &mut self.text).unwrap();
         let call = Call { at_ms: self.scores.len() as u64, input: turn.input, tools: turn.tools, ..Call::default() };
         // Through the bytes each time, as in shared data.
-        let mut window = Window::decode(&self.window.encode(), self.generation, counting);
+        let mut window = Window::decode(self.window.bytes(), self.generation, counting);
         let (score, sequence) = self.judge.observe(&mut window, call);
         self.window = window;
         self.scores.push(score);
