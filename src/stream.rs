@@ -15,7 +15,7 @@ use crate::config::{AcceptEncoding, Evidence as Keep, Hold, InactiveReply, OnNoP
 use crate::decode::answer::{AnswerReader, Head};
 use crate::decode::envelope::{self, Envelope};
 use crate::decode::format::by_path;
-use crate::decode::request::request;
+use crate::decode::request::{end_of_request, request};
 use crate::detect::fingerprint::{Fingerprinter, hash_bytes};
 use crate::detect::verdict::Verdict;
 use crate::detect::window::{Answer, Sequence};
@@ -28,7 +28,7 @@ use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
 use crate::state::{AgentKey, Kept};
 use crate::turn::{Format, Turn, Unreadable};
-use crate::wire::DeactivatedBy;
+use crate::wire::{Counting, DeactivatedBy};
 use crate::worker::Worker;
 
 /// Bytes of the repeated input that `evidence: excerpt` keeps.
@@ -38,6 +38,10 @@ const SPARE_MAX: usize = 64;
 /// A body of at most so many bytes is waited for before its request is refused: HTTP/1.1 closes the connection of a
 /// request that is answered too early.
 const WAITED_FOR: usize = 64 * 1024;
+/// Of a body of at least so many bytes, the end is asked for first: copying all of it costs more than reading it.
+const LONG: usize = 64 * 1024;
+/// So many bytes of it.
+const END: usize = 32 * 1024;
 /// Where the number of a judged call is noted, so that another pass over the same request does not count it again.
 pub const CALL_NOTE: &str = "kill_switch_call";
 
@@ -56,6 +60,8 @@ pub struct Stream {
     phase: Phase,
     path: String,
     agent: Option<String>,
+    /// Bytes of the body that are held.
+    held: usize,
 }
 
 enum Phase {
@@ -81,7 +87,7 @@ struct Awaited {
 impl Stream {
     /// A new request.
     pub fn new(worker: Rc<Worker>) -> Self {
-        Self { worker, phase: Phase::Pass, path: String::new(), agent: None }
+        Self { worker, phase: Phase::Pass, path: String::new(), agent: None, held: 0 }
     }
 
     /// The request's headers.
@@ -161,6 +167,7 @@ impl Stream {
     /// More of the request's body: `held` bytes so far.
     pub fn request_body(&mut self, host: &impl StreamHost, held: usize, ended: bool) -> Flow {
         let cap = self.worker.config.max_request_bytes;
+        self.held = held;
         match &self.phase {
             Phase::Judge(_) if held > cap => self.pass(host, Outcome::TooLarge),
             Phase::Judge(_) | Phase::Refuse(_) if !ended && held <= cap => Flow::Hold,
@@ -181,7 +188,7 @@ impl Stream {
                 self.refuse(host, cause, &envelope::from_path(&self.path))
             }
             Phase::Refuse(cause) => {
-                let envelope = envelope::read(&self.path, &host.request_body(self.worker.config.max_request_bytes));
+                let envelope = envelope::read(&self.path, &self.whole_body(host));
                 self.refuse(host, cause, &envelope)
             }
             other => {
@@ -194,9 +201,7 @@ impl Stream {
     fn judge(&mut self, host: &impl StreamHost, mut subject: Subject) -> Flow {
         let started_ns = host.now_ns();
         let now_ms = started_ns / 1_000_000;
-        let body = host.request_body(self.worker.config.max_request_bytes);
-        let turn = request(self.path.as_bytes(), &body, subject.record.counting, &mut self.worker.text.borrow_mut());
-        let turn = match turn {
+        let turn = match self.turn(host, subject.record.counting) {
             Ok(turn) => turn,
             Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
             Err(Unreadable::Empty | Unreadable::NotACall) => return self.pass(host, Outcome::Empty),
@@ -208,27 +213,33 @@ impl Stream {
         host.note("kill_switch_score", &judged.score.to_string());
         let flow = match judged.verdict {
             Verdict::Allow => self.forward(host, subject, &judged, turn.format),
-            Verdict::Observe | Verdict::Block | Verdict::Kill => {
-                self.enforce(host, subject, &judged, &turn, &body, now_ms)
-            }
+            Verdict::Observe | Verdict::Block | Verdict::Kill => self.enforce(host, subject, &judged, &turn, now_ms),
         };
         host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
         flow
     }
 
+    /// What the request brings, read off the end of its body if that is enough.
+    fn turn(&self, host: &impl StreamHost, counting: Counting) -> Result<Turn, Unreadable> {
+        let (path, text) = (self.path.as_bytes(), &mut *self.worker.text.borrow_mut());
+        if self.held >= LONG
+            && let Some(turn) = end_of_request(path, &host.request_body(self.held - END, END), counting, text)
+        {
+            return Ok(turn);
+        }
+        request(path, &self.whole_body(host), counting, text)
+    }
+
+    fn whole_body(&self, host: &impl StreamHost) -> Vec<u8> {
+        host.request_body(0, self.worker.config.max_request_bytes)
+    }
+
     #[cold] // and so kept out of the code that every request runs through
-    fn enforce(
-        &mut self,
-        host: &impl StreamHost,
-        subject: Subject,
-        judged: &Judged,
-        turn: &Turn,
-        body: &[u8],
-        now_ms: u64,
-    ) -> Flow {
+    fn enforce(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, turn: &Turn, now_ms: u64) -> Flow {
+        let body = self.whole_body(host);
         let trip = subject.trip(host, judged.verdict, now_ms);
         if trip == Trip::First {
-            let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(&subject.record, body) };
+            let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(&subject.record, &body) };
             subject.report(host, &self.worker, judged, turn, evidence);
         }
         let cause = match judged.verdict {
@@ -240,7 +251,7 @@ impl Stream {
             return self.forward(host, subject, judged, turn.format);
         }
         host.count(Metric::Requests(Outcome::Tripped), 1);
-        self.refuse(host, cause, &envelope::read(&self.path, body))
+        self.refuse(host, cause, &envelope::read(&self.path, &body))
     }
 
     fn forward(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, format: Format) -> Flow {

@@ -153,6 +153,27 @@ fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
 }
 
 #[test]
+fn of_a_long_body_only_the_end_is_asked_for_unless_it_does_not_tell() {
+    let bench = Bench::new("");
+    let said = |role| format!("{{\"role\": \"{role}\", \"content\": \"{}\"}}, ", "word ".repeat(500));
+    let history = [said("user"), said("assistant")].concat().repeat(20);
+    let history = QUESTION.replace("[{", &format!("[{history}{{"));
+    let long = QUESTION.replace("parcel", &"parcel ".repeat(20_000));
+    for (body, fetched) in [(&history, END), (&long, END + long.len())] {
+        bench.host.fetched.set(0);
+        bench.call(body, ANSWER);
+        assert_eq!(bench.host.fetched.get(), fetched);
+    }
+    assert_eq!(bench.counted(Outcome::Allowed), 2);
+    bench.call(QUESTION, ANSWER);
+    assert_eq!(
+        bench.host.noted("kill_switch_score").unwrap(),
+        b"1",
+        "the same question as at the end of the long body"
+    );
+}
+
+#[test]
 fn a_window_written_by_another_worker_meanwhile_loses_nothing() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);

@@ -189,12 +189,18 @@ impl<'a> Walk<'a> {
         self.opened_by.map_or(self.rest.is_empty(), |bracket| self.rest.last() == Some(&bracket))
     }
 
+    /// Whether a value can begin where an open walk has come to. A text that was cut may begin within a string, and only a
+    /// quote right at the cut can be mistaken for one that opens a string: nothing that belongs there stands before it.
+    fn may_end_here(&self) -> bool {
+        self.opened_by.is_none_or(|bracket| self.rest.last().is_some_and(|&byte| byte == bracket || byte == b','))
+    }
+
     /// One step of an iterator: nothing at the end, and nothing after an error.
     fn step<T>(&mut self, take: impl FnOnce(&mut Self) -> Option<T>) -> Option<Result<T, Malformed>> {
         if self.failed || self.is_done() {
             return None;
         }
-        match take(self) {
+        match take(self).filter(|_| self.may_end_here()) {
             Some(item) => {
                 self.fresh = false;
                 Some(Ok(item))
@@ -263,6 +269,11 @@ impl<'a> Iterator for Members<'a> {
 pub struct MembersBack<'a>(Walk<'a>);
 
 impl<'a> MembersBack<'a> {
+    /// The members of the object that `text` is the end of.
+    pub fn at_end_of(text: &'a [u8]) -> Option<Self> {
+        text.trim_ascii_end().strip_suffix(b"}").map(|inside| Self(Walk::open(inside, b'{')))
+    }
+
     /// The elements of the value that comes next, last to first, if it is a list. Where the list begins is not looked
     /// for: that is what makes the end of a long one cheap.
     pub fn next_list(&self) -> Option<ElementsBack<'a>> {

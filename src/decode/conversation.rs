@@ -4,7 +4,7 @@
 //! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
 //! one answer: the Responses API makes an item of every call.
 
-use super::json::{Elements, ElementsBack, Json, Malformed, RawStr};
+use super::json::{Elements, ElementsBack, Json, Malformed, MembersBack, RawStr};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -39,8 +39,7 @@ impl<'a> Messages<'a> {
 
     /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
     /// says who speaks. Nothing where what is asked comes in another way. Of two such lists the last one is taken.
-    pub fn at_end_of(body: Json<'a>) -> Option<Self> {
-        let mut members = body.members_back();
+    pub fn at_end_of(mut members: MembersBack<'a>) -> Option<Self> {
         loop {
             if let Some(mut list) = members.next_list()
                 && let Some(Ok(last)) = Message::next_of(&mut list)

@@ -2,7 +2,7 @@
 
 use super::conversation::{self, Messages};
 use super::format::{Asked, Fields, by_path, choose, is_no_call};
-use super::json::{Json, Malformed, without_mark};
+use super::json::{Json, Malformed, MembersBack, without_mark};
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -32,10 +32,21 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     turn.map(|turn| Turn { input, ..turn })
 }
 
+/// Reads what a request brings off the last bytes of its body, which is where it is in a long conversation. Nothing where
+/// they do not tell: then all of the body must be read.
+pub fn end_of_request(path: &[u8], end: &[u8], counting: Counting, text: &mut Fingerprinter) -> Option<Turn> {
+    let format = by_path(path).filter(|_| !is_no_call(path))?;
+    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?)?;
+    let mut turn = Turn { format, ..Turn::default() };
+    let read = conversation(messages, counting, &mut turn, text);
+    let input = text.finish();
+    read.is_ok().then_some(Turn { input, ..turn })
+}
+
 fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
     // The common case: the path tells the format, and the end of the body tells what is new.
     if let Some(format) = by_path(path)
-        && let Some(messages) = Messages::at_end_of(root)
+        && let Some(messages) = Messages::at_end_of(root.members_back())
     {
         let mut turn = Turn { format, ..Turn::default() };
         conversation(messages, counting, &mut turn, text)?;

@@ -143,8 +143,8 @@ impl StreamHost for Envoy {
         self.property(&[name])
     }
 
-    fn request_body(&self, max: usize) -> Vec<u8> {
-        hostcalls::get_buffer(BufferType::HttpRequestBody, 0, max).ok().flatten().unwrap_or_default()
+    fn request_body(&self, start: usize, max: usize) -> Vec<u8> {
+        hostcalls::get_buffer(BufferType::HttpRequestBody, start, max).ok().flatten().unwrap_or_default()
     }
 
     fn response_body(&self, size: usize) -> Vec<u8> {

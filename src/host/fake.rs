@@ -34,6 +34,8 @@ pub struct Fake {
     pub request: RefCell<Vec<(String, Vec<u8>)>>,
     /// The request's body.
     pub body: RefCell<Vec<u8>>,
+    /// How much of it was asked for.
+    pub fetched: Cell<usize>,
     /// The response's headers.
     pub response: RefCell<Vec<(String, Vec<u8>)>>,
     /// The bytes of the response that pass just now.
@@ -154,8 +156,10 @@ impl StreamHost for Fake {
         self.property(&[name])
     }
 
-    fn request_body(&self, max: usize) -> Vec<u8> {
-        self.body.borrow().iter().take(max).copied().collect()
+    fn request_body(&self, start: usize, max: usize) -> Vec<u8> {
+        let bytes: Vec<u8> = self.body.borrow().iter().skip(start).take(max).copied().collect();
+        self.fetched.set(self.fetched.get() + bytes.len());
+        bytes
     }
 
     fn response_body(&self, size: usize) -> Vec<u8> {

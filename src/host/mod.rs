@@ -125,8 +125,8 @@ pub trait StreamHost: Host {
     /// What `note` left, in this pass or an earlier one.
     fn noted(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// The request body that is held, up to `max` bytes.
-    fn request_body(&self, max: usize) -> Vec<u8>;
+    /// The request body that is held, from a byte on, up to `max` bytes.
+    fn request_body(&self, start: usize, max: usize) -> Vec<u8>;
 
     /// The response bytes that pass just now.
     fn response_body(&self, size: usize) -> Vec<u8>;

@@ -10,6 +10,8 @@ mod bad_input;
 #[cfg(test)]
 mod bedrock;
 #[cfg(test)]
+mod ends;
+#[cfg(test)]
 mod every_format;
 #[cfg(test)]
 mod format;
