@@ -235,6 +235,13 @@ impl<'a> Walk<'a> {
         Some(Json(value))
     }
 
+    fn member_back(&mut self) -> Option<(RawStr<'a>, Json<'a>)> {
+        self.separator_back()?;
+        let value = self.value_back()?;
+        self.rest = self.rest.strip_suffix(b":")?.trim_ascii_end();
+        Some((self.string_back()?, value))
+    }
+
     fn string_back(&mut self) -> Option<RawStr<'a>> {
         let before = self.rest.strip_suffix(b"\"")?;
         let (rest, string) = before.split_at_checked(opening_quote(before)?)?;
@@ -277,12 +284,7 @@ impl<'a> Iterator for MembersBack<'a> {
     type Item = Result<(RawStr<'a>, Json<'a>), Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.step(|walk| {
-            walk.separator_back()?;
-            let value = walk.value_back()?;
-            walk.rest = walk.rest.strip_suffix(b":")?.trim_ascii_end();
-            Some((walk.string_back()?, value))
-        })
+        self.0.step(Walk::member_back)
     }
 }
 
@@ -314,12 +316,13 @@ impl<'a> ElementsBack<'a> {
         self.0.step(|walk| {
             walk.separator_back()?;
             let Some(inside) = walk.rest.strip_suffix(b"}") else { return walk.value_back() };
-            let mut members = MembersBack(Walk::open(inside, b'{'));
-            for member in members.by_ref() {
-                let (name, value) = member.ok()?;
+            let mut members = Walk::open(inside, b'{');
+            while !members.is_done() {
+                let (name, value) = members.member_back()?;
+                members.fresh = false;
                 each(name, value);
             }
-            let start = members.0.rest.len().checked_sub(1)?;
+            let start = members.rest.len().checked_sub(1)?;
             let (rest, object) = walk.rest.split_at_checked(start)?;
             walk.rest = rest.trim_ascii_end();
             Some(Json(object))
