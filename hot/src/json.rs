@@ -355,12 +355,20 @@ fn string_len(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         let rest = text.get(at..)?;
-        let stop = memchr2(b'"', b'\\', rest)?;
+        let stop = first_stop(rest)?;
         match rest.get(stop) {
             Some(b'"') => return Some(at + stop + 1),
             _ => at += stop + 2,
         }
     }
+}
+
+/// The first quote or backslash. Names and many values are short, and so is the text between escapes: looking at the
+/// first few bytes first saves a call.
+#[inline(always)]
+fn first_stop(text: &[u8]) -> Option<usize> {
+    let near = Sixteen::at_start_of(text).map_or(0, |bytes| bytes.equal(b'"') | bytes.equal(b'\\'));
+    if near == 0 { memchr2(b'"', b'\\', text) } else { Some(near.trailing_zeros() as usize) }
 }
 
 fn container_len(text: &[u8]) -> Option<usize> {
