@@ -58,7 +58,7 @@ pub const OUTBOX_COUNT_KEY: &str = "aks/out";
 /// Reads, changes and writes a key until no other writer comes between. `change` gives the new bytes and what to return,
 /// or what to return without writing. Nothing where others were faster every time.
 pub fn update<T>(host: &impl Host, key: &str, change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
-    attempt(host, key, host.get(key), TRIES, change)
+    update_from(host, key, host.get(key), change)
 }
 
 /// The same, beginning with what was read before: where nobody has written since, nothing is read again. `change` must
@@ -67,28 +67,35 @@ pub fn update_from<T>(
     host: &impl Host,
     key: &str,
     stored: Stored,
-    change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T),
+    mut change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T),
 ) -> Option<T> {
-    attempt(host, key, stored, TRIES, change)
+    let mut outcome = None;
+    let written = attempt(host, key, stored, TRIES, &mut |stored| {
+        let (bytes, now) = change(stored);
+        outcome = Some(now);
+        bytes
+    });
+    written.and(outcome)
 }
 
 /// The same for what must not be lost, however many write.
-pub fn insist<T>(host: &impl Host, key: &str, change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T)) -> Option<T> {
-    attempt(host, key, host.get(key), MANY_TRIES, change)
+pub fn insist(host: &impl Host, key: &str, mut change: impl FnMut(&Stored) -> Option<Vec<u8>>) -> Option<()> {
+    attempt(host, key, host.get(key), MANY_TRIES, &mut change)
 }
 
-fn attempt<T>(
+/// Once in the module is enough.
+#[inline(never)]
+fn attempt(
     host: &impl Host,
     key: &str,
     mut stored: Stored,
     tries: usize,
-    mut change: impl FnMut(&Stored) -> (Option<Vec<u8>>, T),
-) -> Option<T> {
+    change: &mut dyn FnMut(&Stored) -> Option<Vec<u8>>,
+) -> Option<()> {
     for _ in 0..tries {
-        let (bytes, outcome) = change(&stored);
-        match bytes {
-            None => return Some(outcome),
-            Some(bytes) if host.set(key, &bytes, stored.version).is_ok() => return Some(outcome),
+        match change(&stored) {
+            None => return Some(()),
+            Some(bytes) if host.set(key, &bytes, stored.version).is_ok() => return Some(()),
             Some(_) => stored = host.get(key),
         }
     }

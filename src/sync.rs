@@ -178,7 +178,7 @@ impl Root {
             keep(host, policy, round).ok_or("too many writers at once")?;
         }
         for agent in answer.deleted.iter().filter(|agent| is_agent_id(agent.as_bytes())) {
-            insist(host, AgentKey::new(agent).as_str(), |stored| ((!stored.bytes.is_empty()).then(Vec::new), ()))
+            insist(host, AgentKey::new(agent).as_str(), |stored| (!stored.bytes.is_empty()).then(Vec::new))
                 .ok_or("too many writers at once")?;
         }
         let position = Position { round, rev: answer.rev, heard_ms: now_ms, epoch: answer.epoch };
@@ -263,7 +263,7 @@ fn keep(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<()> {
         let before = Kept::decode(&stored.bytes);
         let record = Record::updated(before.as_ref().map(|kept| &kept.record), policy);
         let kept = Kept { record, round };
-        ((before != Some(kept)).then(|| kept.encode(&stored.bytes)), ())
+        (before != Some(kept)).then(|| kept.encode(&stored.bytes))
     })
 }
 
