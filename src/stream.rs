@@ -33,8 +33,6 @@ use crate::worker::Worker;
 
 /// Bytes of the repeated input that `evidence: excerpt` keeps.
 const EXCERPT_BYTES: usize = 400;
-/// Buffers for answers that are kept for the next ones: ten kilobytes each.
-const SPARE_MAX: usize = 64;
 /// A body of at most so many bytes is waited for before its request is refused: HTTP/1.1 closes the connection of a
 /// request that is answered too early.
 const WAITED_FOR: usize = 64 * 1024;
@@ -201,7 +199,10 @@ impl Stream {
     fn judge(&mut self, host: &impl StreamHost, mut subject: Subject) -> Flow {
         let started_ns = host.now_ns();
         let now_ms = started_ns / 1_000_000;
-        let turn = match self.turn(host, subject.record.counting) {
+        let mut text = self.worker.take_text();
+        let turn = self.turn(host, subject.record.counting, &mut text);
+        self.worker.give_back(text);
+        let turn = match turn {
             Ok(turn) => turn,
             Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
             Err(Unreadable::Empty | Unreadable::NotACall) => return self.pass(host, Outcome::Empty),
@@ -220,8 +221,8 @@ impl Stream {
     }
 
     /// What the request brings, read off the end of its body if that is enough.
-    fn turn(&self, host: &impl StreamHost, counting: Counting) -> Result<Turn, Unreadable> {
-        let (path, text) = (self.path.as_bytes(), &mut *self.worker.text.borrow_mut());
+    fn turn(&self, host: &impl StreamHost, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+        let path = self.path.as_bytes();
         if self.held >= LONG
             && let Some(turn) = end_of_request(path, &host.request_body(self.held - END, END), counting, text)
         {
@@ -267,10 +268,11 @@ impl Stream {
         if self.worker.config.evidence == Keep::None {
             return None;
         }
-        let mut text = self.worker.text.borrow_mut();
+        let mut text = self.worker.take_text();
         text.keep_excerpt(EXCERPT_BYTES);
         let read = request(self.path.as_bytes(), body, record.counting, &mut text);
         let excerpt = text.take_excerpt();
+        self.worker.give_back(text);
         read.is_ok().then_some(excerpt)
     }
 
@@ -289,9 +291,8 @@ impl Stream {
             return host.count(Metric::AnswersUnread, 1);
         }
         let head = Head { status: headers.status, content_type: headers.content_type };
-        let text = self.worker.spare.borrow_mut().pop();
-        let text = text.unwrap_or_else(|| Fingerprinter::with_patterns(self.worker.config.patterns.clone()));
-        let reader = AnswerReader::with(text, awaited.format, head, self.worker.config.max_event_bytes);
+        let reader =
+            AnswerReader::with(self.worker.take_text(), awaited.format, head, self.worker.config.max_event_bytes);
         self.phase = Phase::Read(awaited, Box::new(reader));
         if ended {
             self.response_end(host);
@@ -315,10 +316,7 @@ impl Stream {
         let phase = std::mem::replace(&mut self.phase, Phase::Pass);
         if let Phase::Read(awaited, reader) = phase {
             let (answer, text) = reader.finish_with();
-            let mut spare = self.worker.spare.borrow_mut();
-            if spare.len() < SPARE_MAX {
-                spare.push(text);
-            }
+            self.worker.give_back(text);
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }

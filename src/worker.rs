@@ -21,16 +21,17 @@ pub struct Worker {
     pub seen: RefCell<Seen>,
     /// Reports for which the outbox had no room.
     pub overflow: RefCell<Vec<KillReport>>,
-    /// Buffers for hashing requests, one at a time.
-    pub text: RefCell<Fingerprinter>,
-    /// Buffers for hashing answers, of which many are read at once: those that no answer needs just now.
-    pub spare: RefCell<Vec<Fingerprinter>>,
+    /// Buffers for hashing that nobody needs just now. Many answers are read at once; the one given back last is taken
+    /// first, while it is still in the cache.
+    spare: RefCell<Vec<Fingerprinter>>,
 }
+
+/// Buffers that are kept: ten kilobytes each.
+const SPARE_MAX: usize = 64;
 
 impl Worker {
     /// A worker's filter.
     pub fn new(config: Config, envoy: String) -> Self {
-        let text = RefCell::new(Fingerprinter::with_patterns(config.patterns.clone()));
         Self {
             config,
             envoy,
@@ -38,8 +39,21 @@ impl Worker {
             ticked_ms: Cell::new(0),
             seen: RefCell::default(),
             overflow: RefCell::default(),
-            text,
             spare: RefCell::default(),
+        }
+    }
+
+    /// Takes buffers for hashing a text, as new.
+    pub fn take_text(&self) -> Fingerprinter {
+        let spare = self.spare.borrow_mut().pop();
+        spare.unwrap_or_else(|| Fingerprinter::with_patterns(self.config.patterns.clone()))
+    }
+
+    /// Gives them back, finished.
+    pub fn give_back(&self, text: Fingerprinter) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(text);
         }
     }
 }
