@@ -127,15 +127,18 @@ impl<'a> RawStr<'a> {
     }
 
     /// Whether there are escapes in it.
-    pub fn is_escaped(self) -> bool {
-        self.0.contains(&b'\\')
+    fn is_escaped(self) -> bool {
+        // Most are names and short: not worth the call of a search that is made for long texts.
+        self.0.iter().any(|&byte| byte == b'\\')
     }
 
     /// The text that it stands for. Built only if there are escapes; where they make no sense, as it stands.
     pub fn plain(self) -> Cow<'a, [u8]> {
-        if !self.is_escaped() {
-            return Cow::Borrowed(self.0);
-        }
+        if self.is_escaped() { self.unescaped() } else { Cow::Borrowed(self.0) }
+    }
+
+    #[cold]
+    fn unescaped(self) -> Cow<'a, [u8]> {
         let mut plain = Vec::with_capacity(self.0.len());
         match unescape(self.0, &mut |piece| plain.extend_from_slice(piece)) {
             Ok(()) => Cow::Owned(plain),
@@ -148,13 +151,6 @@ impl<'a> RawStr<'a> {
         // An escape is longer than what it stands for, at most six times: most that differ need no closer look.
         let escaped = || self.0.len() > text.len() && self.0.len() <= 6 * text.len() && self.is_escaped();
         self.0 == text.as_bytes() || (escaped() && *self.plain() == *text.as_bytes())
-    }
-
-    /// What `known` makes of the text that the string stands for. It must not know any text with a backslash: then it can
-    /// be asked about the string as it stands, and hardly ever must be asked again.
-    #[inline(always)]
-    pub fn look_up<T>(self, mut known: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
-        known(self.0).or_else(|| if self.is_escaped() { known(&self.plain()) } else { None })
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod fingerprint;
 pub mod frames;
 pub mod json;
+pub mod messages;
 pub mod normalise;
 pub mod patterns;
 pub mod simhash;

@@ -84,8 +84,8 @@ impl Asked<'_> {
     }
 }
 
-/// Decides the format.
-pub fn choose(path: &[u8], fields: &Fields<'_>) -> Format {
+/// Decides the format: the one that the path tells, if the body can be of that format.
+pub fn choose(told: Option<Format>, fields: &Fields<'_>) -> Format {
     if fields.json_rpc {
         return match () {
             () if fields.is_method("tools/call") => Format::Mcp,
@@ -93,7 +93,7 @@ pub fn choose(path: &[u8], fields: &Fields<'_>) -> Format {
             () => Format::Other,
         };
     }
-    match by_path(path) {
+    match told {
         Some(format) if fields.asked().is_some() => format,
         _ => by_shape(fields),
     }

@@ -1,8 +1,9 @@
 //! A request's body to a [`Turn`].
 
-use super::conversation::{self, Messages};
+use super::conversation;
 use super::format::{Asked, Fields, by_path, choose, is_no_call};
 use super::json::{Json, Malformed, without_mark};
+use super::messages::Messages;
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -16,11 +17,13 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     if body.is_empty() {
         return Err(Unreadable::Empty);
     }
-    if is_no_call(path) {
+    // No path is both, and most are known: that is asked first.
+    let format = by_path(path);
+    if format.is_none() && is_no_call(path) {
         return Err(Unreadable::NotACall);
     }
     let turn = match Json::root(body) {
-        Ok(root) => json(path, root, counting, text),
+        Ok(root) => json(format, root, counting, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
         Err(Malformed) => {
             text.push(body);
@@ -32,9 +35,15 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     turn.map(|turn| Turn { input, ..turn })
 }
 
-fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+/// `told` is the format that the path tells.
+fn json(
+    told: Option<Format>,
+    root: Json<'_>,
+    counting: Counting,
+    text: &mut Fingerprinter,
+) -> Result<Turn, Unreadable> {
     // The common case: the path tells the format, and the end of the body tells what is new.
-    if let Some(format) = by_path(path)
+    if let Some(format) = told
         && let Some(messages) = Messages::at_end_of(root)
     {
         let mut turn = Turn { format, ..Turn::default() };
@@ -42,7 +51,7 @@ fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinte
         return Ok(turn);
     }
     let fields = Fields::read(root)?;
-    let format = choose(path, &fields);
+    let format = choose(told, &fields);
     let mut turn = Turn { format, ..Turn::default() };
     match format {
         Format::Mcp => call(fields.params, &mut turn, text)?,
