@@ -224,6 +224,7 @@ impl<'a> Walk<'a> {
         Some(Json(value))
     }
 
+    #[inline(always)]
     fn value_back(&mut self) -> Option<Json<'a>> {
         let start = value_start(self.rest)?;
         let (rest, value) = self.rest.split_at_checked(start)?;
@@ -404,25 +405,25 @@ fn value_start(text: &[u8]) -> Option<usize> {
 }
 
 /// Where the string starts whose end `before` stands before: at the nearest quote that no odd run of backslashes stands
-/// before.
-fn opening_quote(mut before: &[u8]) -> Option<usize> {
+/// before. Names and many values are short: looking at the last few bytes first saves a call.
+#[inline(always)]
+fn opening_quote(before: &[u8]) -> Option<usize> {
+    let near = Sixteen::at_end_of(before).and_then(|bytes| bytes.equal(b'"').checked_ilog2());
+    let quote = near.map(|place| before.len() - 16 + place as usize);
+    match quote {
+        Some(quote) if before.get(..quote)?.last() != Some(&b'\\') => Some(quote),
+        _ => far_quote(before),
+    }
+}
+
+fn far_quote(mut before: &[u8]) -> Option<usize> {
     loop {
-        let quote = last_quote(before)?;
+        let quote = memrchr(b'"', before)?;
         before = before.get(..quote)?;
         let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if slashes % 2 == 0 {
             return Some(quote);
         }
-    }
-}
-
-/// Names and many values are short: looking at the last few bytes first saves a call.
-#[inline(always)]
-fn last_quote(text: &[u8]) -> Option<usize> {
-    let near = Sixteen::at_end_of(text).map_or(0, |bytes| bytes.equal(b'"'));
-    match near.checked_ilog2() {
-        Some(place) => Some(text.len() - 16 + place as usize),
-        None => memrchr(b'"', text),
     }
 }
 
