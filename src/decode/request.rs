@@ -82,10 +82,10 @@ fn conversation(
     text: &mut Fingerprinter,
 ) -> Result<(), Malformed> {
     let fresh = conversation::read(messages, counting, text)?;
-    turn.tool_names = fresh.calls.names().to_owned();
     if fresh.has_results || counting == Counting::Literal {
         turn.tools = fresh.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
+    turn.tool_names = fresh.calls.into_names();
     Ok(())
 }
 
@@ -98,8 +98,8 @@ fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> 
     }
     let mut calls = ToolCalls::default();
     add_call(params, &mut calls)?;
-    turn.tool_names = calls.names().to_owned();
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
+    turn.tool_names = calls.into_names();
     Ok(())
 }
 
