@@ -126,9 +126,9 @@ impl<'a> RawStr<'a> {
         self.0
     }
 
-    /// Whether there are escapes in it.
+    /// Byte by byte: nearly all that is asked about is a name, and short. `contains` is made for long texts.
+    #[allow(clippy::manual_contains)]
     fn is_escaped(self) -> bool {
-        // Most are names and short: not worth the call of a search that is made for long texts.
         self.0.iter().any(|&byte| byte == b'\\')
     }
 
