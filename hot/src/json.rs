@@ -126,16 +126,19 @@ impl<'a> RawStr<'a> {
         self.0
     }
 
-    /// Whether there are escapes in it.
-    pub fn is_escaped(self) -> bool {
-        self.0.contains(&b'\\')
+    /// Byte by byte: nearly all that is asked about is a name, and short. `contains` is made for long texts.
+    #[allow(clippy::manual_contains)]
+    fn is_escaped(self) -> bool {
+        self.0.iter().any(|&byte| byte == b'\\')
     }
 
     /// The text that it stands for. Built only if there are escapes; where they make no sense, as it stands.
     pub fn plain(self) -> Cow<'a, [u8]> {
-        if !self.is_escaped() {
-            return Cow::Borrowed(self.0);
-        }
+        if self.is_escaped() { self.unescaped() } else { Cow::Borrowed(self.0) }
+    }
+
+    #[cold]
+    fn unescaped(self) -> Cow<'a, [u8]> {
         let mut plain = Vec::with_capacity(self.0.len());
         match unescape(self.0, &mut |piece| plain.extend_from_slice(piece)) {
             Ok(()) => Cow::Owned(plain),
@@ -148,13 +151,6 @@ impl<'a> RawStr<'a> {
         // An escape is longer than what it stands for, at most six times: most that differ need no closer look.
         let escaped = || self.0.len() > text.len() && self.0.len() <= 6 * text.len() && self.is_escaped();
         self.0 == text.as_bytes() || (escaped() && *self.plain() == *text.as_bytes())
-    }
-
-    /// What `known` makes of the text that the string stands for. It must not know any text with a backslash: then it can
-    /// be asked about the string as it stands, and hardly ever must be asked again.
-    #[inline(always)]
-    pub fn look_up<T>(self, mut known: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
-        known(self.0).or_else(|| if self.is_escaped() { known(&self.plain()) } else { None })
     }
 }
 
@@ -234,6 +230,7 @@ impl<'a> Walk<'a> {
         Some(Json(value))
     }
 
+    #[inline(always)]
     fn value_back(&mut self) -> Option<Json<'a>> {
         let start = value_start(self.rest)?;
         let (rest, value) = self.rest.split_at_checked(start)?;
@@ -420,25 +417,25 @@ fn value_start(text: &[u8]) -> Option<usize> {
 }
 
 /// Where the string starts whose end `before` stands before: at the nearest quote that no odd run of backslashes stands
-/// before.
-fn opening_quote(mut before: &[u8]) -> Option<usize> {
+/// before. Names and many values are short: looking at the last few bytes first saves a call.
+#[inline(always)]
+fn opening_quote(before: &[u8]) -> Option<usize> {
+    let near = Sixteen::at_end_of(before).and_then(|bytes| bytes.equal(b'"').checked_ilog2());
+    let quote = near.map(|place| before.len() - 16 + place as usize);
+    match quote {
+        Some(quote) if before.get(..quote)?.last() != Some(&b'\\') => Some(quote),
+        _ => far_quote(before),
+    }
+}
+
+fn far_quote(mut before: &[u8]) -> Option<usize> {
     loop {
-        let quote = last_quote(before)?;
+        let quote = memrchr(b'"', before)?;
         before = before.get(..quote)?;
         let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if slashes % 2 == 0 {
             return Some(quote);
         }
-    }
-}
-
-/// Names and many values are short: looking at the last few bytes first saves a call.
-#[inline(always)]
-fn last_quote(text: &[u8]) -> Option<usize> {
-    let near = Sixteen::at_end_of(text).map_or(0, |bytes| bytes.equal(b'"'));
-    match near.checked_ilog2() {
-        Some(place) => Some(text.len() - 16 + place as usize),
-        None => memrchr(b'"', text),
     }
 }
 

@@ -1,10 +1,10 @@
 //! A list of messages to what is new in it.
 //!
-//! Walked from the end, so that a long history costs nothing. Who speaks is told by `role` or, in lists of items, by
-//! `type`; as with content, one reader serves the union of the formats. Messages of the model that follow each other are
-//! one answer: the Responses API makes an item of every call.
+//! Walked from the end, only as far as need be. Messages of the model that follow each other are one answer: the
+//! Responses API makes an item of every call.
 
-use super::json::{Elements, ElementsBack, Json, Malformed, MembersBack, RawStr};
+use super::json::{Json, Malformed};
+use super::messages::{Message, Messages, Speaker};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -21,55 +21,6 @@ pub struct Fresh {
     pub calls: ToolCalls,
     /// Whether results of those calls are part of what is new.
     pub has_results: bool,
-}
-
-/// Messages, last to first: a list, or a single one.
-pub struct Messages<'a> {
-    /// Read already, to see whether the list is one of messages.
-    first: Option<Message<'a>>,
-    list: ElementsBack<'a>,
-    single: Option<Json<'a>>,
-}
-
-impl<'a> Messages<'a> {
-    /// The messages in a value.
-    pub fn of(value: Json<'a>) -> Self {
-        Self { first: None, list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
-    }
-
-    /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
-    /// says who speaks. Nothing where what is asked comes in another way. Of two such lists the last one is taken.
-    pub fn at_end_of(mut members: MembersBack<'a>) -> Option<Self> {
-        loop {
-            if let Some(mut list) = members.next_list()
-                && let Some(Ok(last)) = Message::next_of(&mut list)
-                && last.parts.role.is_some()
-            {
-                return Some(Self { first: Some(last), list, single: None });
-            }
-            let (name, _) = members.next()?.ok()?;
-            if name.look_up(asks).is_some() {
-                return None;
-            }
-        }
-    }
-}
-
-/// Whether a member of a body asks something, in one way or another.
-fn asks(name: &[u8]) -> Option<()> {
-    let known: [&[u8]; 7] = [b"messages", b"input", b"contents", b"prompt", b"images", b"params", b"jsonrpc"];
-    known.contains(&name).then_some(())
-}
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = Result<Message<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(first) = self.first.take() {
-            return Some(Ok(first));
-        }
-        Message::next_of(&mut self.list).or_else(|| self.single.take().map(Message::read))
-    }
 }
 
 /// Pushes what is new in `messages` into `text`.
@@ -94,7 +45,7 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fres
         answer_done |= in_answer && !is_model;
         in_answer |= is_model;
         match message.speaker {
-            Speaker::Model if !answer_done => message.calls(&mut fresh.calls)?,
+            Speaker::Model if !answer_done => calls(&message, &mut fresh.calls)?,
             Speaker::Result => fresh.has_results |= !in_answer,
             _ => {}
         }
@@ -106,7 +57,7 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fres
         }
     }
     if let Some(message) = user.or(last) {
-        message.push(text)?;
+        push(&message, text)?;
     }
     Ok(fresh)
 }
@@ -124,7 +75,7 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fre
             // The beginning of an answer that the client asks the model to go on with.
             Speaker::Model if news.is_empty() => {}
             Speaker::Model => {
-                message.calls(&mut fresh.calls)?;
+                calls(&message, &mut fresh.calls)?;
                 calling = true;
             }
             _ if calling => break,
@@ -136,7 +87,7 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fre
         }
     }
     for message in news.or(last).oldest_first() {
-        message.push(text)?;
+        push(message, text)?;
         text.part();
     }
     Ok(fresh)
@@ -173,171 +124,34 @@ impl<'a> News<'a> {
     }
 }
 
-/// Whose words a message holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speaker {
-    Instructions,
-    User,
-    Result,
-    Model,
+/// Pushes what a message says.
+fn push(message: &Message<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    if let Some(images) = message.parts.images.filter(|images| !images.is_null()) {
+        text.opaque(images.text());
+    }
+    message.parts.content.map_or(Ok(()), |content| push_content(content, text))
 }
 
-/// A message, and who speaks in it.
-#[derive(Clone, Copy)]
-pub struct Message<'a> {
-    whole: Json<'a>,
-    parts: Parts<'a>,
-    speaker: Speaker,
-    /// Whether a result travels in a user's message.
-    in_user_message: bool,
-}
-
-/// The members of a message that matter.
-#[derive(Clone, Copy, Default)]
-struct Parts<'a> {
-    role: Option<Json<'a>>,
-    tag: Option<Json<'a>>,
-    content: Option<Json<'a>>,
-    /// Ollama's, beside the content.
-    images: Option<Json<'a>>,
-    calls: Option<Json<'a>>,
-}
-
-impl<'a> Parts<'a> {
-    /// Takes a member, last to first: where a name occurs twice the last one counts.
-    fn take(&mut self, name: RawStr<'a>, value: Json<'a>) {
-        name.look_up(|name| {
-            let part = match name {
-                b"role" => &mut self.role,
-                b"type" => &mut self.tag,
-                b"content" | b"parts" | b"output" => &mut self.content,
-                b"images" => &mut self.images,
-                b"tool_calls" | b"function_call" => &mut self.calls,
-                _ => return None,
-            };
-            Some(*part.get_or_insert(value))
-        });
+/// The tool calls of a model's message, wherever its format puts them.
+fn calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
+    if message.parts.tag.is_some_and(is_call) {
+        return add_call(message.whole, calls);
     }
-
-    /// Items of the Responses API that are not messages say so by their type, all others by their role.
-    fn speaker(&self) -> Speaker {
-        self.tag.and_then(by_type).or_else(|| self.role.and_then(by_role)).unwrap_or(Speaker::User)
-    }
-}
-
-impl<'a> Message<'a> {
-    /// Reads the next message of a list, last to first.
-    fn next_of(list: &mut ElementsBack<'a>) -> Option<Result<Self, Malformed>> {
-        let mut parts = Parts::default();
-        let whole = list.next_with_members(|name, value| parts.take(name, value))?;
-        Some(whole.and_then(|whole| Self::new(whole, parts)))
-    }
-
-    fn read(whole: Json<'a>) -> Result<Self, Malformed> {
-        let mut parts = Parts::default();
-        for member in whole.members_back() {
-            let (name, value) = member?;
-            parts.take(name, value);
+    if let Some(listed) = message.parts.calls {
+        if listed.is_object() {
+            add_call(listed, calls)?;
         }
-        Self::new(whole, parts)
-    }
-
-    fn new(whole: Json<'a>, mut parts: Parts<'a>) -> Result<Self, Malformed> {
-        if !whole.is_object() {
-            parts.content = Some(whole);
-        }
-        let mut message = Self { whole, parts, speaker: parts.speaker(), in_user_message: false };
-        if message.speaker == Speaker::User && message.holds(is_result)? {
-            message.speaker = Speaker::Result;
-            message.in_user_message = true;
-        }
-        Ok(message)
-    }
-
-    /// Whether a person may have said this: also when tools' results travel in the same message.
-    fn is_of_user(&self) -> Result<bool, Malformed> {
-        match self.speaker {
-            Speaker::User => Ok(true),
-            Speaker::Result if self.in_user_message => self.holds(|name, _| name == b"text"),
-            Speaker::Result | Speaker::Instructions | Speaker::Model => Ok(false),
+        for call in listed.elements() {
+            add_call(call?, calls)?;
         }
     }
-
-    /// Whether a block of the content has such a member.
-    fn holds(&self, is_meant: impl Fn(&[u8], Json<'_>) -> bool) -> Result<bool, Malformed> {
-        for block in self.blocks().into_iter().flatten() {
-            for member in block?.members() {
-                let (name, value) = member?;
-                if is_meant(&name.plain(), value) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+    for block in message.blocks().into_iter().flatten() {
+        add_call(block?, calls)?;
     }
-
-    /// The blocks of the content, if it is not simply a string.
-    fn blocks(&self) -> Option<Elements<'a>> {
-        self.parts.content.filter(|content| content.is_array()).map(Json::elements)
-    }
-
-    fn push(&self, text: &mut Fingerprinter) -> Result<(), Malformed> {
-        if let Some(images) = self.parts.images.filter(|images| !images.is_null()) {
-            text.opaque(images.text());
-        }
-        self.parts.content.map_or(Ok(()), |content| push_content(content, text))
-    }
-
-    /// The tool calls of a model's message, wherever its format puts them.
-    fn calls(&self, calls: &mut ToolCalls) -> Result<(), Malformed> {
-        if self.parts.tag.is_some_and(is_call) {
-            return add_call(self.whole, calls);
-        }
-        if let Some(listed) = self.parts.calls {
-            if listed.is_object() {
-                add_call(listed, calls)?;
-            }
-            for call in listed.elements() {
-                add_call(call?, calls)?;
-            }
-        }
-        for block in self.blocks().into_iter().flatten() {
-            add_call(block?, calls)?;
-        }
-        Ok(())
-    }
-}
-
-/// A tool's result in a user's message (Anthropic, Gemini, Bedrock).
-fn is_result(name: &[u8], value: Json<'_>) -> bool {
-    match name {
-        b"toolResult" | b"functionResponse" | b"function_response" => true,
-        b"type" => value.string().is_some_and(|tag| tag.is("tool_result")),
-        _ => false,
-    }
-}
-
-fn by_type(tag: Json<'_>) -> Option<Speaker> {
-    match &*tag.string()?.plain() {
-        // Neither says who spoke it nor what.
-        b"item_reference" => Some(Speaker::Instructions),
-        b"reasoning" => Some(Speaker::Model),
-        tag if tag.ends_with(b"_call_output") => Some(Speaker::Result),
-        tag if tag.ends_with(b"_call") => Some(Speaker::Model),
-        _ => None,
-    }
+    Ok(())
 }
 
 /// Whether an item of the Responses API calls a tool, rather than being a message that holds calls.
 fn is_call(tag: Json<'_>) -> bool {
     tag.string().is_some_and(|tag| tag.plain().ends_with(b"_call"))
-}
-
-fn by_role(role: Json<'_>) -> Option<Speaker> {
-    role.string()?.look_up(|role| match role {
-        b"assistant" | b"model" | b"agent" | b"chatbot" | b"CHATBOT" => Some(Speaker::Model),
-        b"tool" | b"function" => Some(Speaker::Result),
-        b"system" | b"developer" => Some(Speaker::Instructions),
-        _ => None,
-    })
 }

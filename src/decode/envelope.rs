@@ -33,7 +33,7 @@ pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
     let Ok(root) = Json::root(body) else { return envelope };
     let Ok(fields) = Fields::read(root) else { return envelope };
-    envelope.format = choose(path.as_bytes(), &fields);
+    envelope.format = choose(by_path(path.as_bytes()), &fields);
     let member = |name| root.get(name).ok().flatten();
     let text = |value: Json<'_>| String::from_utf8(value.text().to_vec()).ok();
     envelope.model =

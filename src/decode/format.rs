@@ -84,8 +84,8 @@ impl Asked<'_> {
     }
 }
 
-/// Decides the format.
-pub fn choose(path: &[u8], fields: &Fields<'_>) -> Format {
+/// Decides the format: the one that the path tells, if the body can be of that format.
+pub fn choose(told: Option<Format>, fields: &Fields<'_>) -> Format {
     if fields.json_rpc {
         return match () {
             () if fields.is_method("tools/call") => Format::Mcp,
@@ -93,7 +93,7 @@ pub fn choose(path: &[u8], fields: &Fields<'_>) -> Format {
             () => Format::Other,
         };
     }
-    match by_path(path) {
+    match told {
         Some(format) if fields.asked().is_some() => format,
         _ => by_shape(fields),
     }
@@ -106,41 +106,45 @@ const A2A_METHODS: [&str; 6] =
 /// Whether the path is one where the same text is only counted, embedded or checked. Clients do that right before they
 /// ask it, and would seem to ask everything twice.
 pub fn is_no_call(path: &[u8]) -> bool {
-    const ENDINGS: [(&str, &str); 11] = [
-        ("", "/count_tokens"),
-        ("", "/count-tokens"),
-        ("", ":countTokens"),
-        ("", "/input_tokens"),
-        ("", "/tokenize"),
-        ("", "/moderations"),
-        ("", "/embeddings"),
-        ("/api", "/embed"),
-        ("", ":embedContent"),
-        ("", ":batchEmbedContents"),
-        ("", "/rerank"),
-    ];
     let path = Ending::of(path);
-    ENDINGS.iter().any(|(before, last)| path.is(before, last))
+    NO_CALLS.iter().any(|(before, last)| path.is(before, last))
 }
 
 /// What the path says of itself. Bodies that do not fit are judged by their shape.
 pub fn by_path(path: &[u8]) -> Option<Format> {
-    const ENDINGS: [(&str, &str, Format); 11] = [
-        ("/chat", "/completions", Format::OpenAiChat),
-        ("", "/completions", Format::OpenAiCompletions),
-        ("", "/responses", Format::OpenAiResponses),
-        ("", "/messages", Format::Anthropic),
-        ("", ":generateContent", Format::Gemini),
-        ("", ":streamGenerateContent", Format::Gemini),
-        ("", "/converse", Format::Bedrock),
-        ("", "/converse-stream", Format::Bedrock),
-        ("/api", "/chat", Format::OllamaChat),
-        ("/api", "/generate", Format::OllamaGenerate),
-        ("/v2", "/chat", Format::Cohere),
-    ];
     let path = Ending::of(path);
-    ENDINGS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
+    CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
 }
+
+/// The last two steps of paths where nothing is asked; of most, the last one says enough.
+const NO_CALLS: [(&str, &str); 11] = [
+    ("", "/count_tokens"),
+    ("", "/count-tokens"),
+    ("", ":countTokens"),
+    ("", "/input_tokens"),
+    ("", "/tokenize"),
+    ("", "/moderations"),
+    ("", "/embeddings"),
+    ("/api", "/embed"),
+    ("", ":embedContent"),
+    ("", ":batchEmbedContents"),
+    ("", "/rerank"),
+];
+
+/// The same of paths where something is. None is among the others.
+const CALLS: [(&str, &str, Format); 11] = [
+    ("/chat", "/completions", Format::OpenAiChat),
+    ("", "/completions", Format::OpenAiCompletions),
+    ("", "/responses", Format::OpenAiResponses),
+    ("", "/messages", Format::Anthropic),
+    ("", ":generateContent", Format::Gemini),
+    ("", ":streamGenerateContent", Format::Gemini),
+    ("", "/converse", Format::Bedrock),
+    ("", "/converse-stream", Format::Bedrock),
+    ("/api", "/chat", Format::OllamaChat),
+    ("/api", "/generate", Format::OllamaGenerate),
+    ("/v2", "/chat", Format::Cohere),
+];
 
 /// How a path ends, a query aside: its last step, with the slash or colon before it. Most steps differ in length
 /// already, which makes comparing them cheap.
@@ -171,5 +175,25 @@ fn by_shape(fields: &Fields<'_>) -> Format {
         Fields { input: Some(_), .. } => Format::OpenAiResponses,
         Fields { prompt: Some(_), .. } => Format::OpenAiCompletions,
         _ => Format::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_a_call_and_none() {
+        for (before, last, format) in CALLS {
+            let path = format!("/v1{before}{last}");
+            assert_eq!((by_path(path.as_bytes()), is_no_call(path.as_bytes())), (Some(format), false), "{path}");
+        }
+        for (before, last) in NO_CALLS {
+            let path = format!("/v1{before}{last}/?a=/messages");
+            assert_eq!((by_path(path.as_bytes()), is_no_call(path.as_bytes())), (None, true), "{path}");
+        }
+        assert!(
+            by_path(b"completions").is_none() && by_path(b"/other-completions").is_none() && by_path(b"").is_none()
+        );
     }
 }

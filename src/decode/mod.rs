@@ -1,6 +1,6 @@
 //! Wire formats: bytes to the words of [`turn`](crate::turn). No scoring, no thresholds.
 
-pub use hot::{frames, json, unescape};
+pub use hot::{frames, json, messages, unescape};
 
 pub mod answer;
 pub mod conversation;

@@ -1,8 +1,9 @@
 //! A request's body to a [`Turn`].
 
-use super::conversation::{self, Messages};
+use super::conversation;
 use super::format::{Asked, Fields, by_path, choose, is_no_call};
 use super::json::{Json, Malformed, MembersBack, without_mark};
+use super::messages::Messages;
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
 use crate::detect::fingerprint::Fingerprinter;
@@ -16,11 +17,13 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     if body.is_empty() {
         return Err(Unreadable::Empty);
     }
-    if is_no_call(path) {
+    // No path is both, and most are known: that is asked first.
+    let format = by_path(path);
+    if format.is_none() && is_no_call(path) {
         return Err(Unreadable::NotACall);
     }
     let turn = match Json::root(body) {
-        Ok(root) => json(path, root, counting, text),
+        Ok(root) => json(format, root, counting, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
         Err(Malformed) => {
             text.push(body);
@@ -35,7 +38,7 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
 /// Reads what a request brings off the last bytes of its body, which is where it is in a long conversation. Nothing where
 /// they do not tell: then all of the body must be read.
 pub fn end_of_request(path: &[u8], end: &[u8], counting: Counting, text: &mut Fingerprinter) -> Option<Turn> {
-    let format = by_path(path).filter(|_| !is_no_call(path))?;
+    let format = by_path(path)?;
     let messages = Messages::at_end_of(MembersBack::at_end_of(end)?)?;
     let mut turn = Turn { format, ..Turn::default() };
     let read = conversation(messages, counting, &mut turn, text);
@@ -43,9 +46,15 @@ pub fn end_of_request(path: &[u8], end: &[u8], counting: Counting, text: &mut Fi
     read.is_ok().then_some(Turn { input, ..turn })
 }
 
-fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+/// `told` is the format that the path tells.
+fn json(
+    told: Option<Format>,
+    root: Json<'_>,
+    counting: Counting,
+    text: &mut Fingerprinter,
+) -> Result<Turn, Unreadable> {
     // The common case: the path tells the format, and the end of the body tells what is new.
-    if let Some(format) = by_path(path)
+    if let Some(format) = told
         && let Some(messages) = Messages::at_end_of(root.members_back())
     {
         let mut turn = Turn { format, ..Turn::default() };
@@ -53,7 +62,7 @@ fn json(path: &[u8], root: Json<'_>, counting: Counting, text: &mut Fingerprinte
         return Ok(turn);
     }
     let fields = Fields::read(root)?;
-    let format = choose(path, &fields);
+    let format = choose(told, &fields);
     let mut turn = Turn { format, ..Turn::default() };
     match format {
         Format::Mcp => call(fields.params, &mut turn, text)?,
@@ -84,10 +93,10 @@ fn conversation(
     text: &mut Fingerprinter,
 ) -> Result<(), Malformed> {
     let fresh = conversation::read(messages, counting, text)?;
-    turn.tool_names = fresh.calls.names().to_owned();
     if fresh.has_results || counting == Counting::Literal {
         turn.tools = fresh.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
+    turn.tool_names = fresh.calls.into_names();
     Ok(())
 }
 
@@ -100,8 +109,8 @@ fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> 
     }
     let mut calls = ToolCalls::default();
     add_call(params, &mut calls)?;
-    turn.tool_names = calls.names().to_owned();
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
+    turn.tool_names = calls.into_names();
     Ok(())
 }
 

@@ -60,17 +60,23 @@ impl ToolCalls {
 
     /// Identifies the calls, in whatever order they came; nothing where there are none.
     pub fn signature(&self) -> Option<ToolSignature> {
-        // Sorted here rather than searched at each call, which takes a second for a body full of calls.
-        let mut distinct = self.hashes.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let sum = distinct.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash));
-        (!distinct.is_empty()).then(|| ToolSignature::new(mix(sum)))
+        let sum = match *self.hashes {
+            [] => return None,
+            [only] => only,
+            // Sorted here rather than searched at each call, which takes a second for a body full of calls.
+            _ => {
+                let mut distinct = self.hashes.clone();
+                distinct.sort_unstable();
+                distinct.dedup();
+                distinct.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash))
+            }
+        };
+        Some(ToolSignature::new(mix(sum)))
     }
 
     /// The names, for people.
-    pub fn names(&self) -> &str {
-        &self.names
+    pub fn into_names(self) -> String {
+        self.names
     }
 }
 

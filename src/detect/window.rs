@@ -8,7 +8,7 @@
 //! into its call, and of the calls that are like nothing at hand only the hashes are ever read.
 //!
 //! A window belongs to one generation of the policy and one way of counting: bytes of another, of another version of
-//! this code, or that make no sense, are an empty window. That is how "cleared on activate" reaches every worker.
+//! this code, or of half a call, are an empty window. That is how "cleared on activate" reaches every worker.
 
 use super::entry::{self, Entry};
 use super::fingerprint::Fingerprint;

@@ -97,7 +97,7 @@ impl CallsInParts {
 
     /// Their names, for people.
     pub fn names(&self) -> String {
-        self.calls().names().to_owned()
+        self.calls().into_names()
     }
 }
 
