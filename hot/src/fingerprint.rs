@@ -135,8 +135,8 @@ impl Fingerprinter {
         self.part();
         // One word's worth: an image must not push the text after it into the part that is sampled.
         self.read += 1;
-        let hash = hash_bytes(bytes);
-        self.features.votes.add(hash);
+        self.features.other(hash_bytes(bytes));
+        self.features.pause();
     }
 
     /// Whether nothing was pushed.
@@ -209,6 +209,7 @@ impl Fingerprinter {
                 self.normaliser.finish(&mut self.features);
                 self.read += 1;
                 self.features.placeholder(Placeholder::Custom(index));
+                self.features.pause();
             }
         });
     }
@@ -315,6 +316,8 @@ struct Features {
     /// The first distinct words, as many as tell whether there are enough.
     distinct: [u64; INFORMATIVE_WORDS],
     distinct_count: usize,
+    /// How many of the words were looked at for that, and of what votes beside them.
+    noted: usize,
 }
 
 impl Features {
@@ -322,6 +325,7 @@ impl Features {
         let (simhash, order) = self.votes.finish();
         let numbers = std::mem::take(&mut self.numbers);
         let distinct = std::mem::take(&mut self.distinct_count);
+        self.noted = 0;
         Fingerprint {
             simhash,
             digest: (mix(follow(order, numbers)) >> 32) as u32,
@@ -329,15 +333,33 @@ impl Features {
         }
     }
 
-    #[cold]
-    fn note_distinct(&mut self, word: u64) {
-        let (known, free) = self.distinct.split_at_mut(self.distinct_count);
-        if !known.contains(&word)
-            && let Some(slot) = free.first_mut()
-        {
-            *slot = word;
-            self.distinct_count += 1;
+    /// Takes what votes, but is no word.
+    fn other(&mut self, hash: u64) {
+        self.note_words();
+        self.votes.gather(hash);
+        self.noted = self.votes.count();
+    }
+
+    /// Looks for distinct words among the latest, as long as there are not enough.
+    #[inline(always)]
+    fn note_words(&mut self) {
+        if self.distinct_count < INFORMATIVE_WORDS {
+            self.note_distinct();
         }
+    }
+
+    #[cold]
+    fn note_distinct(&mut self) {
+        for word in self.votes.since(self.noted) {
+            let (known, free) = self.distinct.split_at_mut(self.distinct_count);
+            if !known.contains(&word)
+                && let Some(slot) = free.first_mut()
+            {
+                *slot = word;
+                self.distinct_count += 1;
+            }
+        }
+        self.noted = self.votes.count();
     }
 }
 
@@ -357,17 +379,14 @@ impl Sink for Features {
             Word::Ascii(bytes) => hash_ascii(bytes),
             Word::Folded(bytes) => hash_bytes(bytes),
         };
-        if self.distinct_count < INFORMATIVE_WORDS {
-            self.note_distinct(hash);
-        }
-        self.votes.add(hash);
+        self.votes.gather(hash);
     }
 
     fn number(&mut self, digits: &[u8], kind: Number) {
         if kind == Number::Plain && !COUNTED.contains(&self.votes.latest()) {
             self.numbers = follow(self.numbers, hash_bytes(digits));
         }
-        self.votes.add(NUMBER);
+        self.other(NUMBER);
     }
 
     fn placeholder(&mut self, placeholder: Placeholder) {
@@ -376,11 +395,17 @@ impl Sink for Features {
             Placeholder::Id => ID,
             Placeholder::Custom(index) => mix(CUSTOM ^ u64::from(index)),
         };
-        self.votes.add(hash);
+        self.other(hash);
     }
 
     #[inline(always)]
     fn gap(&mut self, _: &[u8]) {}
+
+    #[inline(always)]
+    fn pause(&mut self) {
+        self.note_words();
+        self.votes.settle();
+    }
 }
 
 /// The hash of a word in lower case, by whatever way it comes.

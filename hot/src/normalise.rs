@@ -51,6 +51,10 @@ pub trait Sink {
     fn placeholder(&mut self, placeholder: Placeholder);
     /// What stands between tokens: white space, punctuation, invalid UTF-8.
     fn gap(&mut self, bytes: &[u8]);
+    /// Comes after every few of the others, 64 bytes of text at most: the time for what would be in the way of the loop
+    /// that finds words.
+    #[inline(always)]
+    fn pause(&mut self) {}
 }
 
 /// A word and how to fold its case.
@@ -181,6 +185,7 @@ impl Scanner {
             at += self.plain(padded.get(at..).unwrap_or_default(), len - at, decidable - at, sink);
             if at < decidable {
                 at += self.step(text.get(at..).unwrap_or_default(), sink);
+                sink.pause();
             }
         }
         at.min(len)
@@ -196,9 +201,10 @@ impl Scanner {
         let mut at = 0;
         while at < decidable
             && let Some(rest) = padded.get(at..)
-            && let Some(kinds) = Kinds::at_start_of(rest)
+            && let Some(ahead) = rest.first_chunk()
         {
-            let taken = plain_words(rest, kinds, len - at, sink);
+            let taken = plain_words(ahead, len - at, sink);
+            sink.pause();
             at += taken;
             if taken < 64 - SHORT {
                 break;
@@ -344,32 +350,33 @@ impl Scanner {
 /// The longest word that is taken in one load.
 const SHORT: usize = 16;
 
-/// Takes the words of letters in the first 64 bytes of `rest`, and what is between them, up to the first that is not
-/// whole or not short, or that a digit or a letter beyond ASCII stands next to. Returns how many bytes that took. The
-/// text has `len` bytes; what is behind it is padding.
+/// Takes the words of letters in the first 64 bytes, and what is between them, up to the first that is not whole or not
+/// short, or that a digit or a letter beyond ASCII stands next to. Returns how many bytes that took. The text has `len`
+/// bytes; what is behind it is padding.
 #[inline(always)]
-fn plain_words(rest: &[u8], kinds: Kinds, len: usize, sink: &mut impl Sink) -> usize {
+fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
+    let Some(kinds) = Kinds::at_start_of(ahead) else { return 0 };
     let stop = kinds.others.trailing_zeros() as usize;
     let mut starts = kinds.letters & !(kinds.letters << 1);
-    let mut ends = !kinds.letters & kinds.letters << 1;
+    // Of words that end before the stop.
+    let mut ends = !kinds.letters & kinds.letters << 1 & kinds.others.wrapping_sub(1) & !kinds.others;
     let mut taken = 0;
-    while starts != 0 {
+    while ends != 0 {
         let start = starts.trailing_zeros() as usize;
-        // 64 where the word goes on beyond.
         let end = ends.trailing_zeros() as usize;
-        let Some(bytes) = rest.get(start..).and_then(Sixteen::at_start_of) else { break };
+        let Some(bytes) = ahead.get(start..).and_then(Sixteen::at_start_of) else { break };
         let letters = end.wrapping_sub(start);
-        if end >= stop || letters > SHORT || (letters == 8 && rest.get(end) == Some(&b'-')) {
+        if letters > SHORT || (letters == 8 && ahead.get(end) == Some(&b'-')) {
             break;
         }
-        sink.gap(rest.get(taken..start).unwrap_or_default());
-        sink.word(Word::Short(rest.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
+        sink.gap(ahead.get(taken..start).unwrap_or_default());
+        sink.word(Word::Short(ahead.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
         taken = end;
         starts &= starts - 1;
         ends &= ends - 1;
     }
     let next = (starts.trailing_zeros() as usize).min(stop);
-    sink.gap(rest.get(taken..next.min(len)).unwrap_or_default());
+    sink.gap(ahead.get(taken..next.min(len)).unwrap_or_default());
     next
 }
 

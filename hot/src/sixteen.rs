@@ -2,11 +2,25 @@
 //!
 //! One vector on wasm32 with simd128 and on x86_64, a plain loop elsewhere; the loop is also what the tests compare with.
 
-/// Sixteen bytes of a text.
-#[derive(Clone, Copy)]
+use std::ops::{BitAnd, BitOr, BitXor};
+
+/// Sixteen bytes of a text, or 128 bits.
+#[derive(Clone, Copy, Debug)]
 pub struct Sixteen(lanes::Lanes);
 
 impl Sixteen {
+    /// Two numbers, the first in the lower half.
+    #[inline(always)]
+    pub fn of(low: u64, high: u64) -> Self {
+        Self(lanes::of(low, high))
+    }
+
+    /// The two numbers.
+    #[inline(always)]
+    pub fn halves(self) -> (u64, u64) {
+        lanes::halves(self.0)
+    }
+
     /// The bytes at the start of `text`, if there are as many.
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
@@ -28,7 +42,52 @@ impl Sixteen {
     /// The first `len` bytes with bit 5 set, which folds the case of letters, and zeros after them: two numbers of eight.
     #[inline(always)]
     pub fn folded(self, len: u32) -> (u64, u64) {
-        lanes::folded(self.0, len as u8)
+        let folded = self | Self(lanes::load(&[0x20; 16]));
+        FIRST.get(len as usize).map_or(folded, |kept| folded & Self(lanes::load(kept))).halves()
+    }
+}
+
+/// Ones in the first bytes, by how many. Loaded, since making them of a number takes five instructions.
+static FIRST: [[u8; 16]; 17] = firsts();
+
+const fn firsts() -> [[u8; 16]; 17] {
+    let mut masks = [[0; 16]; 17];
+    let mut len = 1;
+    while len <= 16 {
+        let bits = u128::MAX >> (128 - 8 * len);
+        #[allow(clippy::indexing_slicing)] // `len` is at most 16
+        {
+            masks[len] = bits.to_le_bytes();
+        }
+        len += 1;
+    }
+    masks
+}
+
+impl BitAnd for Sixteen {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitand(self, other: Self) -> Self {
+        Self(lanes::and(self.0, other.0))
+    }
+}
+
+impl BitOr for Sixteen {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitor(self, other: Self) -> Self {
+        Self(lanes::or(self.0, other.0))
+    }
+}
+
+impl BitXor for Sixteen {
+    type Output = Self;
+
+    #[inline(always)]
+    fn bitxor(self, other: Self) -> Self {
+        Self(lanes::xor(self.0, other.0))
     }
 }
 
@@ -60,16 +119,24 @@ impl Kinds {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod lanes {
     use std::arch::wasm32::{
-        i8x16_bitmask, u8x16, u8x16_eq, u8x16_lt, u8x16_splat, u8x16_sub, u64x2, u64x2_extract_lane, v128, v128_and,
-        v128_or,
+        i8x16_add, i8x16_bitmask, i8x16_lt, i8x16_splat, u8x16_eq, u8x16_splat, u64x2, u64x2_extract_lane,
     };
+    pub use std::arch::wasm32::{v128 as Lanes, v128_and as and, v128_or as or, v128_xor as xor};
 
-    pub type Lanes = v128;
+    #[inline(always)]
+    pub fn of(low: u64, high: u64) -> Lanes {
+        u64x2(low, high)
+    }
+
+    #[inline(always)]
+    pub fn halves(lanes: Lanes) -> (u64, u64) {
+        (u64x2_extract_lane::<0>(lanes), u64x2_extract_lane::<1>(lanes))
+    }
 
     #[inline(always)]
     pub fn load(bytes: &[u8; 16]) -> Lanes {
         let (low, high) = super::halves(bytes);
-        u64x2(low, high)
+        of(low, high)
     }
 
     #[inline(always)]
@@ -79,14 +146,7 @@ mod lanes {
 
     #[inline(always)]
     pub fn letters(lanes: Lanes) -> u32 {
-        below(v128_or(lanes, u8x16_splat(0x20)), b'a', 26)
-    }
-
-    #[inline(always)]
-    pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
-        let places = u8x16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        let kept = v128_and(v128_or(lanes, u8x16_splat(0x20)), u8x16_lt(places, u8x16_splat(len)));
-        (u64x2_extract_lane::<0>(kept), u64x2_extract_lane::<1>(kept))
+        below(or(lanes, u8x16_splat(0x20)), b'a', 26)
     }
 
     #[inline(always)]
@@ -99,10 +159,12 @@ mod lanes {
         u32::from(i8x16_bitmask(lanes))
     }
 
-    /// Which are one of the `count` bytes from `first` on.
+    /// Which are one of the `count` bytes from `first` on. Signed, with the first moved to the lowest: V8 has one
+    /// instruction for a signed comparison and four for an unsigned one.
     #[inline(always)]
     fn below(lanes: Lanes, first: u8, count: u8) -> u32 {
-        u32::from(i8x16_bitmask(u8x16_lt(u8x16_sub(lanes, u8x16_splat(first)), u8x16_splat(count))))
+        let moved = i8x16_add(lanes, i8x16_splat(0x80_u8.wrapping_sub(first).cast_signed()));
+        u32::from(i8x16_bitmask(i8x16_lt(moved, i8x16_splat(0x80_u8.wrapping_add(count).cast_signed()))))
     }
 }
 
@@ -112,16 +174,48 @@ mod lanes {
 
     use std::arch::x86_64::{
         __m128i, _mm_add_epi8, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_cvtsi128_si64, _mm_movemask_epi8,
-        _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8, _mm_setr_epi8, _mm_unpackhi_epi64,
+        _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8, _mm_unpackhi_epi64, _mm_xor_si128,
     };
 
     pub type Lanes = __m128i;
 
     #[inline(always)]
-    pub fn load(bytes: &[u8; 16]) -> Lanes {
-        let (low, high) = super::halves(bytes);
+    pub fn of(low: u64, high: u64) -> Lanes {
         // SAFETY: every x86_64 has SSE2.
         unsafe { _mm_set_epi64x(high.cast_signed(), low.cast_signed()) }
+    }
+
+    #[inline(always)]
+    pub fn halves(lanes: Lanes) -> (u64, u64) {
+        // SAFETY: as above.
+        unsafe {
+            let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(lanes, lanes));
+            (_mm_cvtsi128_si64(lanes).cast_unsigned(), high.cast_unsigned())
+        }
+    }
+
+    #[inline(always)]
+    pub fn and(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_and_si128(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn or(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_or_si128(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn xor(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_xor_si128(a, b) }
+    }
+
+    #[inline(always)]
+    pub fn load(bytes: &[u8; 16]) -> Lanes {
+        let (low, high) = super::halves(bytes);
+        of(low, high)
     }
 
     #[inline(always)]
@@ -133,19 +227,7 @@ mod lanes {
     #[inline(always)]
     pub fn letters(lanes: Lanes) -> u32 {
         // SAFETY: as above.
-        below(unsafe { _mm_or_si128(lanes, _mm_set1_epi8(0x20)) }, b'a', 26)
-    }
-
-    #[inline(always)]
-    pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
-        // SAFETY: as above.
-        unsafe {
-            let places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-            let kept = _mm_cmplt_epi8(places, _mm_set1_epi8(len.cast_signed()));
-            let folded = _mm_and_si128(_mm_or_si128(lanes, _mm_set1_epi8(0x20)), kept);
-            let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(folded, folded));
-            (_mm_cvtsi128_si64(folded).cast_unsigned(), high.cast_unsigned())
-        }
+        below(or(lanes, unsafe { _mm_set1_epi8(0x20) }), b'a', 26)
     }
 
     #[inline(always)]
@@ -180,6 +262,26 @@ use plain as lanes;
 mod plain {
     pub type Lanes = [u8; 16];
 
+    pub fn of(low: u64, high: u64) -> Lanes {
+        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+    }
+
+    pub fn halves(lanes: Lanes) -> (u64, u64) {
+        super::halves(&lanes)
+    }
+
+    pub fn and(a: Lanes, b: Lanes) -> Lanes {
+        (u128::from_le_bytes(a) & u128::from_le_bytes(b)).to_le_bytes()
+    }
+
+    pub fn or(a: Lanes, b: Lanes) -> Lanes {
+        (u128::from_le_bytes(a) | u128::from_le_bytes(b)).to_le_bytes()
+    }
+
+    pub fn xor(a: Lanes, b: Lanes) -> Lanes {
+        (u128::from_le_bytes(a) ^ u128::from_le_bytes(b)).to_le_bytes()
+    }
+
     pub fn load(bytes: &[u8; 16]) -> Lanes {
         *bytes
     }
@@ -192,6 +294,7 @@ mod plain {
         mask(lanes, |one| one.is_ascii_alphabetic())
     }
 
+    #[cfg(test)]
     pub fn folded(lanes: Lanes, len: u8) -> (u64, u64) {
         let mut places = 0..len;
         super::halves(&lanes.map(|byte| if places.next().is_some() { byte | 0x20 } else { 0 }))
@@ -220,6 +323,20 @@ pub const fn halves(bytes: &[u8; 16]) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vectors_of_two_numbers_say_what_the_numbers_say() {
+        let numbers = [0, 1, 0x8000_0000_0000_0001, 0x0123_4567_89AB_CDEF, !0];
+        let pairs = || numbers.iter().flat_map(|&low| numbers.map(|high| (low, high)));
+        for ((a, b), (c, d)) in pairs().flat_map(|one| pairs().map(move |other| (one, other))) {
+            let (fast, fast_other) = (Sixteen::of(a, b), Sixteen::of(c, d));
+            let (slow, slow_other) = (plain::of(a, b), plain::of(c, d));
+            assert_eq!((fast.halves(), plain::halves(slow)), ((a, b), (a, b)));
+            assert_eq!((fast & fast_other).halves(), plain::halves(plain::and(slow, slow_other)));
+            assert_eq!((fast | fast_other).halves(), plain::halves(plain::or(slow, slow_other)));
+            assert_eq!((fast ^ fast_other).halves(), plain::halves(plain::xor(slow, slow_other)));
+        }
+    }
 
     #[test]
     fn vectors_say_of_every_byte_in_every_place_what_the_loop_says() {
