@@ -61,7 +61,8 @@ impl Fingerprint {
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprinter {
     normaliser: Normaliser,
-    features: Features,
+    /// Apart, since it is large, and a fingerprinter is passed from hand to hand.
+    features: Box<Features>,
     /// Steady bytes so far, read or skipped.
     position: usize,
     /// Bytes read so far.
@@ -124,7 +125,7 @@ impl Fingerprinter {
     /// Ends a part: what comes next is another text, not its continuation.
     pub fn part(&mut self) {
         self.cut();
-        self.normaliser.finish(&mut self.features);
+        self.normaliser.finish(&mut *self.features);
         if !self.skipped.is_empty() {
             self.skip(b"\n", self.skipped_as);
         }
@@ -150,10 +151,10 @@ impl Fingerprinter {
         if !self.skipped.is_empty() {
             let end = end_of(&self.skipped);
             // Of an escape that the end begins within, nothing is known.
-            if self.skipped_as.read(end, &mut self.normaliser, &mut self.features).is_err() {
-                self.normaliser.push(end, &mut self.features);
+            if self.skipped_as.read(end, &mut self.normaliser, &mut *self.features).is_err() {
+                self.normaliser.push(end, &mut *self.features);
             }
-            self.normaliser.finish(&mut self.features);
+            self.normaliser.finish(&mut *self.features);
             self.skipped.clear();
         }
         self.position = 0;
@@ -175,11 +176,11 @@ impl Fingerprinter {
             let (len, steady) = advance(chunk.get(..limit).unwrap_or_default(), wanted);
             let (now, later) = chunk.split_at(len + spelling.beyond(chunk, len));
             if is_read {
-                spelling.read(now, &mut self.normaliser, &mut self.features)?;
+                spelling.read(now, &mut self.normaliser, &mut *self.features)?;
                 self.read += now.len();
                 self.skipped.clear();
             } else {
-                self.normaliser.finish(&mut self.features);
+                self.normaliser.finish(&mut *self.features);
                 self.skip(now, spelling);
             }
             self.position += steady;
@@ -206,7 +207,7 @@ impl Fingerprinter {
         cut(&patterns, &String::from_utf8_lossy(&gathered), |part| match part {
             Part::Text(text) => self.take_plain(text.as_bytes()),
             Part::Match(index) => {
-                self.normaliser.finish(&mut self.features);
+                self.normaliser.finish(&mut *self.features);
                 self.read += 1;
                 self.features.placeholder(Placeholder::Custom(index));
                 self.features.pause();

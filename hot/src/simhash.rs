@@ -150,14 +150,13 @@ impl Accumulator {
         let batch = batches.get(self.voted / BATCH % 2).and_then(|batch| batch.get(..count)).unwrap_or_default();
         let (mut previous, mut order) = (self.previous, self.order);
         let (mut words, mut pairs) = (self.words.next(), self.pairs.next());
-        let seen = self.seen.slots();
         for &word in batch {
             let pair = pair(previous, word);
             // Put in any case: what is not new is overwritten by the next one.
             self.words.put(words, word);
-            words = words.plus(one_if_new(seen, word));
+            words = words.plus(self.seen.one_if_new(word));
             self.pairs.put(pairs, pair);
-            pairs = pairs.plus(one_if_new(seen, pair));
+            pairs = pairs.plus(self.seen.one_if_new(pair));
             order = follow(order, word);
             previous = word;
         }
@@ -170,13 +169,11 @@ impl Accumulator {
 
 /// Which features have been seen: a bit for each slot, and the highest bits of a feature are its slot.
 #[derive(Clone, Debug)]
-struct Seen(Box<Slots>);
-
-type Slots = [u64; SLOT_WORDS];
+struct Seen([u64; SLOT_WORDS]);
 
 impl Default for Seen {
     fn default() -> Self {
-        Self(Box::new([0; SLOT_WORDS]))
+        Self([0; SLOT_WORDS])
     }
 }
 
@@ -185,24 +182,20 @@ impl Seen {
         self.0.fill(0);
     }
 
-    fn slots(&mut self) -> &mut Slots {
-        &mut self.0
-    }
-
     fn forget(&mut self, feature: u64) {
         if let Some(word) = self.0.get_mut((feature >> 55) as usize) {
             *word = 0;
         }
     }
-}
 
-/// Takes a feature's slot: 1 where it was free, else 0. No branch, since it could not be foreseen.
-#[inline(always)]
-fn one_if_new(slots: &mut Slots, feature: u64) -> usize {
-    let Some(word) = slots.get_mut((feature >> 55) as usize) else { return 0 };
-    let (before, slot) = (*word, 1u64.wrapping_shl((feature >> 49) as u32));
-    *word = before | slot;
-    usize::from(before & slot == 0)
+    /// Takes a feature's slot: 1 where it was free, else 0. No branch, since it could not be foreseen.
+    #[inline(always)]
+    fn one_if_new(&mut self, feature: u64) -> usize {
+        let Some(word) = self.0.get_mut((feature >> 55) as usize) else { return 0 };
+        let (before, slot) = (*word, 1u64.wrapping_shl((feature >> 49) as u32));
+        *word = before | slot;
+        usize::from(before & slot == 0)
+    }
 }
 
 /// The hash of two neighbouring words. Theirs are well mixed, so that little is left to do.
