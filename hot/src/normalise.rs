@@ -351,31 +351,35 @@ impl Scanner {
 const SHORT: usize = 16;
 
 /// Takes the words of letters in the first 64 bytes, and what is between them, up to the first that is not whole or not
-/// short, or that a digit or a letter beyond ASCII stands next to. Returns how many bytes that took. The text has `len`
-/// bytes; what is behind it is padding.
+/// short, that a digit or a letter beyond ASCII stands next to, or that may begin a UUID. Returns how many bytes that
+/// took. The text has `len` bytes; what is behind it is padding.
 #[inline(always)]
 fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
     let Some(kinds) = Kinds::at_start_of(ahead) else { return 0 };
-    let stop = kinds.others.trailing_zeros() as usize;
     let mut starts = kinds.letters & !(kinds.letters << 1);
-    // Of words that end before the stop.
-    let mut ends = !kinds.letters & kinds.letters << 1 & kinds.others.wrapping_sub(1) & !kinds.others;
+    let mut ends = !kinds.letters & kinds.letters << 1;
+    // A hyphen eight bytes after the start of a word: that may be a UUID, and hardly ever is anything else.
+    let stops = kinds.others | (starts << 8 & ends & kinds.hyphens);
+    // Only those before the first stop.
+    ends &= stops.wrapping_sub(1) & !stops;
+    // Known before the words are taken, so that the next 64 bytes need not wait for them.
+    let whole = u64::MAX.checked_shr(ends.leading_zeros()).unwrap_or(0);
+    let next = (starts & !whole | kinds.others).trailing_zeros() as usize;
     let mut taken = 0;
     while ends != 0 {
         let start = starts.trailing_zeros() as usize;
         let end = ends.trailing_zeros() as usize;
         let Some(bytes) = ahead.get(start..).and_then(Sixteen::at_start_of) else { break };
         let letters = end.wrapping_sub(start);
-        if letters > SHORT || (letters == 8 && ahead.get(end) == Some(&b'-')) {
-            break;
-        }
         sink.gap(ahead.get(taken..start).unwrap_or_default());
+        if letters > SHORT {
+            return start;
+        }
         sink.word(Word::Short(ahead.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
         taken = end;
         starts &= starts - 1;
         ends &= ends - 1;
     }
-    let next = (starts.trailing_zeros() as usize).min(stop);
     sink.gap(ahead.get(taken..next.min(len)).unwrap_or_default());
     next
 }

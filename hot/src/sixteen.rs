@@ -43,21 +43,20 @@ impl Sixteen {
     #[inline(always)]
     pub fn folded(self, len: u32) -> (u64, u64) {
         let folded = self | Self(lanes::load(&[0x20; 16]));
-        FIRST.get(len as usize).map_or(folded, |kept| folded & Self(lanes::load(kept))).halves()
+        FIRST.get(len as usize).map_or(folded, |&kept| folded & Self::of(kept as u64, (kept >> 64) as u64)).halves()
     }
 }
 
 /// Ones in the first bytes, by how many. Loaded, since making them of a number takes five instructions.
-static FIRST: [[u8; 16]; 17] = firsts();
+static FIRST: [u128; 17] = firsts();
 
-const fn firsts() -> [[u8; 16]; 17] {
-    let mut masks = [[0; 16]; 17];
+const fn firsts() -> [u128; 17] {
+    let mut masks = [0; 17];
     let mut len = 1;
     while len <= 16 {
-        let bits = u128::MAX >> (128 - 8 * len);
         #[allow(clippy::indexing_slicing)] // `len` is at most 16
         {
-            masks[len] = bits.to_le_bytes();
+            masks[len] = u128::MAX >> (128 - 8 * len);
         }
         len += 1;
     }
@@ -98,6 +97,8 @@ pub struct Kinds {
     pub letters: u64,
     /// ASCII digits, and all beyond ASCII.
     pub others: u64,
+    /// `-`
+    pub hyphens: u64,
 }
 
 impl Kinds {
@@ -105,12 +106,13 @@ impl Kinds {
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
         let (parts, _) = text.first_chunk::<64>()?.as_chunks();
-        Some(parts.iter().rev().fold(Self { letters: 0, others: 0 }, |kinds, part| {
+        let none = Self { letters: 0, others: 0, hyphens: 0 };
+        Some(parts.iter().rev().fold(none, |kinds, part| {
             let lanes = lanes::load(part);
-            let others = lanes::digits(lanes) | lanes::beyond_ascii(lanes);
             Self {
                 letters: kinds.letters << 16 | u64::from(lanes::letters(lanes)),
-                others: kinds.others << 16 | u64::from(others),
+                others: kinds.others << 16 | u64::from(lanes::others(lanes)),
+                hyphens: kinds.hyphens << 16 | u64::from(lanes::equal(lanes, b'-')),
             }
         }))
     }
@@ -146,25 +148,21 @@ mod lanes {
 
     #[inline(always)]
     pub fn letters(lanes: Lanes) -> u32 {
-        below(or(lanes, u8x16_splat(0x20)), b'a', 26)
+        u32::from(i8x16_bitmask(below(or(lanes, u8x16_splat(0x20)), b'a', 26)))
     }
 
+    /// Digits, and all beyond ASCII.
     #[inline(always)]
-    pub fn digits(lanes: Lanes) -> u32 {
-        below(lanes, b'0', 10)
-    }
-
-    #[inline(always)]
-    pub fn beyond_ascii(lanes: Lanes) -> u32 {
-        u32::from(i8x16_bitmask(lanes))
+    pub fn others(lanes: Lanes) -> u32 {
+        u32::from(i8x16_bitmask(or(lanes, below(lanes, b'0', 10))))
     }
 
     /// Which are one of the `count` bytes from `first` on. Signed, with the first moved to the lowest: V8 has one
     /// instruction for a signed comparison and four for an unsigned one.
     #[inline(always)]
-    fn below(lanes: Lanes, first: u8, count: u8) -> u32 {
+    fn below(lanes: Lanes, first: u8, count: u8) -> Lanes {
         let moved = i8x16_add(lanes, i8x16_splat(0x80_u8.wrapping_sub(first).cast_signed()));
-        u32::from(i8x16_bitmask(i8x16_lt(moved, i8x16_splat(0x80_u8.wrapping_add(count).cast_signed()))))
+        i8x16_lt(moved, i8x16_splat(0x80_u8.wrapping_add(count).cast_signed()))
     }
 }
 
@@ -227,30 +225,23 @@ mod lanes {
     #[inline(always)]
     pub fn letters(lanes: Lanes) -> u32 {
         // SAFETY: as above.
-        below(or(lanes, unsafe { _mm_set1_epi8(0x20) }), b'a', 26)
+        unsafe { _mm_movemask_epi8(below(or(lanes, _mm_set1_epi8(0x20)), b'a', 26)).cast_unsigned() }
     }
 
+    /// Digits, and all beyond ASCII.
     #[inline(always)]
-    pub fn digits(lanes: Lanes) -> u32 {
-        below(lanes, b'0', 10)
-    }
-
-    #[inline(always)]
-    pub fn beyond_ascii(lanes: Lanes) -> u32 {
+    pub fn others(lanes: Lanes) -> u32 {
         // SAFETY: as above.
-        unsafe { _mm_movemask_epi8(lanes).cast_unsigned() }
+        unsafe { _mm_movemask_epi8(or(lanes, below(lanes, b'0', 10))).cast_unsigned() }
     }
 
     /// Which are one of the `count` bytes from `first` on. Comparisons are signed here: the first is moved to the lowest.
     #[inline(always)]
-    fn below(lanes: Lanes, first: u8, count: u8) -> u32 {
+    fn below(lanes: Lanes, first: u8, count: u8) -> Lanes {
         let to_lowest = 0x80_u8.wrapping_sub(first).cast_signed();
         let limit = 0x80_u8.wrapping_add(count).cast_signed();
         // SAFETY: as above.
-        unsafe {
-            let moved = _mm_add_epi8(lanes, _mm_set1_epi8(to_lowest));
-            _mm_movemask_epi8(_mm_cmplt_epi8(moved, _mm_set1_epi8(limit))).cast_unsigned()
-        }
+        unsafe { _mm_cmplt_epi8(_mm_add_epi8(lanes, _mm_set1_epi8(to_lowest)), _mm_set1_epi8(limit)) }
     }
 }
 
@@ -300,6 +291,10 @@ mod plain {
         super::halves(&lanes.map(|byte| if places.next().is_some() { byte | 0x20 } else { 0 }))
     }
 
+    pub fn others(lanes: Lanes) -> u32 {
+        digits(lanes) | beyond_ascii(lanes)
+    }
+
     pub fn digits(lanes: Lanes) -> u32 {
         mask(lanes, |one| one.is_ascii_digit())
     }
@@ -342,11 +337,12 @@ mod tests {
     fn vectors_say_of_every_byte_in_every_place_what_the_loop_says() {
         for byte in 0..=255u8 {
             let bytes: [u8; 64] = std::array::from_fn(|at| byte.wrapping_add((at as u8).wrapping_mul(29)));
-            let mut kinds = Kinds { letters: 0, others: 0 };
+            let mut kinds = Kinds { letters: 0, others: 0, hyphens: 0 };
             for (part, sixteen) in bytes.as_chunks().0.iter().enumerate() {
                 let lanes = plain::load(sixteen);
                 kinds.letters |= u64::from(plain::letters(lanes)) << (16 * part);
                 kinds.others |= u64::from(plain::digits(lanes) | plain::beyond_ascii(lanes)) << (16 * part);
+                kinds.hyphens |= u64::from(plain::equal(lanes, b'-')) << (16 * part);
             }
             assert_eq!(Kinds::at_start_of(&bytes), Some(kinds));
             for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {

@@ -27,6 +27,10 @@ pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malf
         if gather.len >= PIECE - STRIDE {
             piece(gather.take());
         }
+        if let Some(rest) = gather.copy_two(raw) {
+            raw = rest;
+            continue;
+        }
         let plain = gather.copy(raw);
         raw = raw.get(plain..).unwrap_or_default();
         if plain < STRIDE && !raw.is_empty() {
@@ -74,6 +78,20 @@ impl Gather {
         }
         self.len += count;
         count
+    }
+
+    /// Copies two strides, if there is no escape in them and no piece ends between them, and returns what comes after
+    /// them. Where that begins does not depend on what is in them, so that nothing waits for it.
+    #[inline(always)]
+    fn copy_two<'a>(&mut self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        let (strides, rest) = raw.split_first_chunk::<{ 2 * STRIDE }>()?;
+        let (first, second) = (Sixteen::at_start_of(strides)?, Sixteen::at_end_of(strides)?);
+        if self.len >= PIECE - 2 * STRIDE || first.equal(b'\\') | second.equal(b'\\') != 0 {
+            return None;
+        }
+        self.bytes.get_mut(self.len..self.len + 2 * STRIDE)?.copy_from_slice(strides);
+        self.len += 2 * STRIDE;
+        Some(rest)
     }
 
     #[inline(always)]
