@@ -433,7 +433,16 @@ const fn hash_short((low, high): (u64, u64)) -> u64 {
 }
 
 /// The hash of any bytes.
+#[inline(always)]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    match *bytes {
+        // An ideograph: there are many of them, and all are words.
+        [a, b, c] => mix(u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 3])),
+        _ => hash_any(bytes),
+    }
+}
+
+fn hash_any(bytes: &[u8]) -> u64 {
     const K1: u64 = 0x9E37_79B9_7F4A_7C15;
     const K2: u64 = 0xE703_7ED1_A0B4_28DB;
     let len = bytes.len();

@@ -315,36 +315,50 @@ impl Scanner {
     fn other(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == OTHER).count();
         let whole = whole_characters(rest.get(..run).unwrap_or_default(), run == WORD_MAX);
-        let mut word = Lowercase::default();
-        for chunk in whole.utf8_chunks() {
-            for (at, character) in chunk.valid().char_indices() {
-                match script(character) {
-                    Script::Spaced => word.push(character),
-                    Script::Ideographs => {
-                        word.flush(sink);
-                        let bytes = chunk.valid().as_bytes().get(at..at + character.len_utf8());
-                        sink.word(Word::Folded(bytes.unwrap_or_default()));
-                    }
-                    Script::Unspaced => {
-                        word.flush(sink);
-                        word.push(character);
-                        word.flush(sink);
-                    }
-                    Script::None => {
-                        word.flush(sink);
-                        sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
-                    }
-                }
+        let mut rest = whole;
+        while let Some(first) = rest.first_chunk() {
+            if is_ideograph(first) {
+                sink.word(Word::Folded(first));
+                rest = rest.get(3..).unwrap_or_default();
+                continue;
             }
-            if !chunk.invalid().is_empty() {
-                word.flush(sink);
-                sink.gap(chunk.invalid());
-            }
+            let (mixed, after) = rest.split_at(up_to_ideograph(rest));
+            letters(mixed, sink);
+            rest = after;
         }
-        word.flush(sink);
+        letters(rest, sink);
         self.before = Before::Gap;
         whole.len()
     }
+}
+
+/// Letters and what is between them, but no ideographs.
+fn letters(text: &[u8], sink: &mut impl Sink) {
+    if text.is_empty() {
+        return;
+    }
+    let mut word = Lowercase::default();
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match script(character) {
+                Script::Spaced => word.push(character),
+                Script::Unspaced => {
+                    word.flush(sink);
+                    word.push(character);
+                    word.flush(sink);
+                }
+                Script::None => {
+                    word.flush(sink);
+                    sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            word.flush(sink);
+            sink.gap(chunk.invalid());
+        }
+    }
+    word.flush(sink);
 }
 
 /// The longest word that is taken in one load.
@@ -403,12 +417,25 @@ fn whole_characters(run: &[u8], cut: bool) -> &[u8] {
     }
 }
 
+/// Whether this is one of the characters that are most of what is Chinese, Japanese and Korean. They are three bytes
+/// each, there is no case, and each is a word as it stands: nothing needs to be decoded.
+#[inline(always)]
+fn is_ideograph(&[first, second, third]: &[u8; 3]) -> bool {
+    let bytes = u32::from(first) << 16 | u32::from(second) << 8 | u32::from(third);
+    // From U+3040 to U+9FFF, and from U+AC00 to U+D7A3: UTF-8 has them in the same order.
+    matches!(bytes, 0xE3_81_80..=0xE9_BF_BF | 0xEA_B0_80..=0xED_9E_A3) && bytes & 0x00_C0_C0 == 0x00_80_80
+}
+
+/// How many bytes stand before the next of them. Its first byte can be no other character's second, so that no character
+/// is cut.
+fn up_to_ideograph(text: &[u8]) -> usize {
+    text.windows(3).position(|bytes| bytes.first_chunk().is_some_and(is_ideograph)).unwrap_or(text.len())
+}
+
 /// How a script separates its words.
 enum Script {
     /// By spaces: letters join to words.
     Spaced,
-    /// Not at all, and there is no case: each character is a word as it stands.
-    Ideographs,
     /// Not at all: each character is a word.
     Unspaced,
     /// Not a letter.
@@ -417,8 +444,6 @@ enum Script {
 
 fn script(character: char) -> Script {
     match character {
-        // Most of what is Chinese, Japanese and Korean, and of what comes here.
-        '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' => Script::Ideographs,
         '\u{2000}'..='\u{2BFF}' | '\u{3000}'..='\u{303F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FF00}'..='\u{FF0F}' => {
             Script::None
         }
