@@ -118,6 +118,13 @@ impl Kinds {
     }
 }
 
+/// Which of 64 bytes are this one, above zero, or a higher one.
+#[inline(always)]
+pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {
+    let (parts, _) = bytes.as_chunks();
+    parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(lanes::at_least(lanes::load(part), lowest)))
+}
+
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod lanes {
     use std::arch::wasm32::{
@@ -155,6 +162,11 @@ mod lanes {
     #[inline(always)]
     pub fn others(lanes: Lanes) -> u32 {
         u32::from(i8x16_bitmask(or(lanes, below(lanes, b'0', 10))))
+    }
+
+    #[inline(always)]
+    pub fn at_least(lanes: Lanes, lowest: u8) -> u32 {
+        u32::from(i8x16_bitmask(below(lanes, lowest, 0_u8.wrapping_sub(lowest))))
     }
 
     /// Which are one of the `count` bytes from `first` on. Signed, with the first moved to the lowest: V8 has one
@@ -235,6 +247,12 @@ mod lanes {
         unsafe { _mm_movemask_epi8(or(lanes, below(lanes, b'0', 10))).cast_unsigned() }
     }
 
+    #[inline(always)]
+    pub fn at_least(lanes: Lanes, lowest: u8) -> u32 {
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(below(lanes, lowest, 0_u8.wrapping_sub(lowest))).cast_unsigned() }
+    }
+
     /// Which are one of the `count` bytes from `first` on. Comparisons are signed here: the first is moved to the lowest.
     #[inline(always)]
     fn below(lanes: Lanes, first: u8, count: u8) -> Lanes {
@@ -295,6 +313,10 @@ mod plain {
         digits(lanes) | beyond_ascii(lanes)
     }
 
+    pub fn at_least(lanes: Lanes, lowest: u8) -> u32 {
+        mask(lanes, |one| one >= lowest)
+    }
+
     pub fn digits(lanes: Lanes) -> u32 {
         mask(lanes, |one| one.is_ascii_digit())
     }
@@ -345,6 +367,11 @@ mod tests {
                 kinds.hyphens |= u64::from(plain::equal(lanes, b'-')) << (16 * part);
             }
             assert_eq!(Kinds::at_start_of(&bytes), Some(kinds));
+            for lowest in 1..=255 {
+                let slow = |part: &[u8; 16]| u64::from(plain::at_least(plain::load(part), lowest));
+                let masks = bytes.as_chunks().0.iter().map(slow);
+                assert_eq!(at_least(&bytes, lowest), masks.rev().fold(0, |above, mask| above << 16 | mask));
+            }
             for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {
                 let (fast, slow) = (Sixteen::at_start_of(sixteen), plain::load(sixteen));
                 assert_eq!(fast.map(|fast| fast.equal(byte)), Some(plain::equal(slow, byte)));
