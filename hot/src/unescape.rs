@@ -23,13 +23,13 @@ pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malf
         return Ok(());
     }
     let mut gather = Gather { bytes: [0; PIECE + STRIDE], len: 0 };
-    while !raw.is_empty() {
+    loop {
+        raw = gather.copy_plain(raw);
+        if raw.is_empty() {
+            break;
+        }
         if gather.len >= PIECE - STRIDE {
             piece(gather.take());
-        }
-        if let Some(rest) = gather.copy_two(raw) {
-            raw = rest;
-            continue;
         }
         let plain = gather.copy(raw);
         raw = raw.get(plain..).unwrap_or_default();
@@ -80,18 +80,22 @@ impl Gather {
         count
     }
 
-    /// Copies two strides, if there is no escape in them and no piece ends between them, and returns what comes after
-    /// them. Where that begins does not depend on what is in them, so that nothing waits for it.
+    /// Copies what has no escape in it, two strides at a time and as long as no piece ends between them, and returns the
+    /// rest. Where the next two begin does not depend on what is in these, so that nothing waits for it.
     #[inline(always)]
-    fn copy_two<'a>(&mut self, raw: &'a [u8]) -> Option<&'a [u8]> {
-        let (strides, rest) = raw.split_first_chunk::<{ 2 * STRIDE }>()?;
-        let (first, second) = (Sixteen::at_start_of(strides)?, Sixteen::at_end_of(strides)?);
-        if self.len >= PIECE - 2 * STRIDE || first.equal(b'\\') | second.equal(b'\\') != 0 {
-            return None;
+    fn copy_plain<'a>(&mut self, mut raw: &'a [u8]) -> &'a [u8] {
+        let mut len = self.len;
+        while len < PIECE - 2 * STRIDE
+            && let Some((strides, rest)) = raw.split_first_chunk::<{ 2 * STRIDE }>()
+            && !has_backslash(strides)
+            && let Some(room) = self.bytes.get_mut(len..len + 2 * STRIDE)
+        {
+            room.copy_from_slice(strides);
+            len += 2 * STRIDE;
+            raw = rest;
         }
-        self.bytes.get_mut(self.len..self.len + 2 * STRIDE)?.copy_from_slice(strides);
-        self.len += 2 * STRIDE;
-        Some(rest)
+        self.len = len;
+        raw
     }
 
     #[inline(always)]
@@ -113,6 +117,13 @@ impl Gather {
         let len = std::mem::take(&mut self.len);
         self.bytes.get(..len).unwrap_or_default()
     }
+}
+
+#[inline(always)]
+fn has_backslash(strides: &[u8; 2 * STRIDE]) -> bool {
+    let (strides, _) = strides.as_chunks::<STRIDE>();
+    let masks = strides.iter().filter_map(|stride| Sixteen::at_start_of(stride)).map(|stride| stride.equal(b'\\'));
+    masks.fold(0, |all, mask| all | mask) != 0
 }
 
 /// The last bytes of a text, fewer than a stride, and zeros.
