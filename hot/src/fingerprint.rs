@@ -336,6 +336,7 @@ struct Features {
 
 impl Features {
     fn finish(&mut self) -> Fingerprint {
+        self.note_words();
         let (simhash, order) = self.votes.finish();
         let numbers = std::mem::take(&mut self.numbers);
         let distinct = std::mem::take(&mut self.distinct_count);
@@ -366,9 +367,8 @@ impl Features {
     fn note_distinct(&mut self) {
         for word in self.votes.since(self.noted) {
             let (known, free) = self.distinct.split_at_mut(self.distinct_count);
-            if !known.contains(&word)
-                && let Some(slot) = free.first_mut()
-            {
+            let Some(slot) = free.first_mut() else { break };
+            if !known.contains(&word) {
                 *slot = word;
                 self.distinct_count += 1;
             }
@@ -417,8 +417,10 @@ impl Sink for Features {
 
     #[inline(always)]
     fn pause(&mut self) {
-        self.note_words();
-        self.votes.settle();
+        if self.votes.is_due() {
+            self.note_words();
+            self.votes.settle();
+        }
     }
 }
 

@@ -90,10 +90,16 @@ impl Accumulator {
         self.count = self.count.wrapping_add(1);
     }
 
+    /// Whether there is a batch that has not voted.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.waiting() >= BATCH
+    }
+
     /// Lets a batch vote, if there is one.
     #[inline(always)]
     pub fn settle(&mut self) {
-        if self.waiting() >= BATCH {
+        if self.is_due() {
             self.vote(BATCH);
         }
     }

@@ -132,23 +132,43 @@ impl Votes {
         }
     }
 
-    /// The planes of the counters, from the lowest up, both sets added up and what waits added to them.
-    fn planes(&self) -> impl Iterator<Item = u64> {
-        let blocks = self.total.div_ceil(BLOCK);
-        let mut carry = zero();
-        let higher = self.higher.iter().enumerate().map(move |(number, plane)| {
-            let waiting = if blocks >> number & 1 == 1 { plane.waiting } else { zero() };
-            let sum;
-            (sum, carry) = full_add(plane.sum, waiting, carry);
-            sum
-        });
-        let mut carry = 0;
-        [self.ones, self.twos, self.fours].into_iter().chain(higher).map(move |plane| {
-            let (even, odd) = plane.halves();
-            let sum;
-            (sum, carry) = full_add(even, odd, carry);
-            sum
-        })
+    fn sums(&self) -> Sums<'_> {
+        Sums { votes: self, plane: 0, carry: zero(), between: 0 }
+    }
+}
+
+/// The planes of the counters, from the lowest up, with what waits added to them and both sets added up.
+struct Sums<'a> {
+    votes: &'a Votes,
+    plane: usize,
+    carry: Sixteen,
+    /// The carry between the two sets.
+    between: u64,
+}
+
+impl Sums<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        let sum = match self.plane {
+            0 => self.votes.ones,
+            1 => self.votes.twos,
+            2 => self.votes.fours,
+            plane => self.higher(plane - 3),
+        };
+        self.plane += 1;
+        let (even, odd) = sum.halves();
+        let sum;
+        (sum, self.between) = full_add(even, odd, self.between);
+        sum
+    }
+
+    #[inline(always)]
+    fn higher(&mut self, number: usize) -> Sixteen {
+        let Some(plane) = self.votes.higher.get(number) else { return self.carry };
+        let waits = self.votes.total.div_ceil(BLOCK) >> number & 1 == 1;
+        let sum;
+        (sum, self.carry) = full_add(plane.sum, if waits { plane.waiting } else { zero() }, self.carry);
+        sum
     }
 }
 
@@ -185,18 +205,14 @@ pub fn majority(words: &mut Votes, pairs: &mut Votes) -> u64 {
     pairs.close();
     let total = 2 * words.total + pairs.total;
     let half = total / 2;
-    let mut carry = 0;
-    let doubled = std::iter::once(0).chain(words.planes());
-    let sums = doubled.zip(pairs.planes()).map(|(word, pair)| {
-        let sum;
-        (sum, carry) = full_add(word, pair, carry);
-        sum
-    });
+    let (mut words, mut pairs) = (words.sums(), pairs.sums());
+    let (mut doubled, mut carry, mut above) = (0, 0, 0);
     // From the lowest plane up: the higher one decides, and where it is equal the lower ones did.
-    sums.take(bits(total)).enumerate().fold(
-        0,
-        |above, (plane, sum)| {
-            if half >> plane & 1 == 1 { above & sum } else { above | sum }
-        },
-    )
+    for plane in 0..bits(total) {
+        let sum;
+        (sum, carry) = full_add(doubled, pairs.next(), carry);
+        doubled = words.next();
+        above = if half >> plane & 1 == 1 { above & sum } else { above | sum };
+    }
+    above
 }
