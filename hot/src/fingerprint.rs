@@ -151,7 +151,7 @@ impl Fingerprinter {
         if !self.skipped.is_empty() {
             let end = end_of(&self.skipped);
             // Of an escape that the end begins within, nothing is known.
-            if self.skipped_as.read(end, &mut self.normaliser, &mut *self.features).is_err() {
+            if self.skipped_as.read(end, &mut self.normaliser, &mut self.features).is_err() {
                 self.normaliser.push(end, &mut *self.features);
             }
             self.normaliser.finish(&mut *self.features);
@@ -176,7 +176,7 @@ impl Fingerprinter {
             let (len, steady) = advance(chunk.get(..limit).unwrap_or_default(), wanted);
             let (now, later) = chunk.split_at(len + spelling.beyond(chunk, len));
             if is_read {
-                spelling.read(now, &mut self.normaliser, &mut *self.features)?;
+                spelling.read(now, &mut self.normaliser, &mut self.features)?;
                 self.read += now.len();
                 self.skipped.clear();
             } else {

@@ -310,19 +310,11 @@ mod plain {
     }
 
     pub fn others(lanes: Lanes) -> u32 {
-        digits(lanes) | beyond_ascii(lanes)
+        mask(lanes, |one| one.is_ascii_digit() || !one.is_ascii())
     }
 
     pub fn at_least(lanes: Lanes, lowest: u8) -> u32 {
         mask(lanes, |one| one >= lowest)
-    }
-
-    pub fn digits(lanes: Lanes) -> u32 {
-        mask(lanes, |one| one.is_ascii_digit())
-    }
-
-    pub fn beyond_ascii(lanes: Lanes) -> u32 {
-        mask(lanes, |one| !one.is_ascii())
     }
 
     fn mask(lanes: Lanes, is: impl Fn(u8) -> bool) -> u32 {
@@ -363,7 +355,7 @@ mod tests {
             for (part, sixteen) in bytes.as_chunks().0.iter().enumerate() {
                 let lanes = plain::load(sixteen);
                 kinds.letters |= u64::from(plain::letters(lanes)) << (16 * part);
-                kinds.others |= u64::from(plain::digits(lanes) | plain::beyond_ascii(lanes)) << (16 * part);
+                kinds.others |= u64::from(plain::others(lanes)) << (16 * part);
                 kinds.hyphens |= u64::from(plain::equal(lanes, b'-')) << (16 * part);
             }
             assert_eq!(Kinds::at_start_of(&bytes), Some(kinds));
