@@ -614,3 +614,23 @@ impl Reader<'_> {
         !self.rest.get(self.at).is_some_and(u8::is_ascii_alphanumeric)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ideographs_are_known_by_their_bytes() {
+        for character in '\u{800}'..='\u{FFFF}' {
+            let mut bytes = [0; 3];
+            character.encode_utf8(&mut bytes);
+            let expected = matches!(character, '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}');
+            assert_eq!(is_ideograph(&bytes), expected, "{character}");
+        }
+        for bytes in
+            [[0xE4, 0xB8, 0x20], [0xE4, 0x20, 0x80], [0xE4, 0xB8, 0xE4], [0xE4, 0xC0, 0x80], [0xF0, 0x9F, 0x98]]
+        {
+            assert!(!is_ideograph(&bytes) && std::str::from_utf8(&bytes).is_err(), "{bytes:x?}");
+        }
+    }
+}

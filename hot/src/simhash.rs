@@ -109,7 +109,7 @@ impl Accumulator {
         self.count
     }
 
-    /// The words after the first so many, of which there are at most [`BATCH`] and more.
+    /// The words after the first so many. Only the latest are kept: a batch of them, and those that wait to be one.
     pub fn since(&self, count: usize) -> impl Iterator<Item = u64> {
         (count..self.count).filter_map(|at| self.latest.get(at % (2 * BATCH)).copied())
     }
