@@ -18,7 +18,7 @@ use super::json::Malformed;
 use super::normalise::{Normaliser, Number, Placeholder, Sink, WORD_MAX, Word};
 use super::patterns::{GATHER_MAX, Part, Pattern, cut};
 use super::simhash::{Accumulator, SimHash, follow, mix};
-use super::sixteen::halves;
+use super::sixteen::{at_least, halves};
 use super::unescape::{rest_of_escape, unescape};
 
 /// Steady bytes of a text that are always read: about 100 KB of English or code, 52 KB of Chinese, where every byte is.
@@ -61,7 +61,8 @@ impl Fingerprint {
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprinter {
     normaliser: Normaliser,
-    features: Features,
+    /// Apart, since it is large, and a fingerprinter is passed from hand to hand.
+    features: Box<Features>,
     /// Steady bytes so far, read or skipped.
     position: usize,
     /// Bytes read so far.
@@ -124,7 +125,7 @@ impl Fingerprinter {
     /// Ends a part: what comes next is another text, not its continuation.
     pub fn part(&mut self) {
         self.cut();
-        self.normaliser.finish(&mut self.features);
+        self.normaliser.finish(&mut *self.features);
         if !self.skipped.is_empty() {
             self.skip(b"\n", self.skipped_as);
         }
@@ -135,8 +136,8 @@ impl Fingerprinter {
         self.part();
         // One word's worth: an image must not push the text after it into the part that is sampled.
         self.read += 1;
-        let hash = hash_bytes(bytes);
-        self.features.votes.add(hash);
+        self.features.other(hash_bytes(bytes));
+        self.features.pause();
     }
 
     /// Whether nothing was pushed.
@@ -151,9 +152,9 @@ impl Fingerprinter {
             let end = end_of(&self.skipped);
             // Of an escape that the end begins within, nothing is known.
             if self.skipped_as.read(end, &mut self.normaliser, &mut self.features).is_err() {
-                self.normaliser.push(end, &mut self.features);
+                self.normaliser.push(end, &mut *self.features);
             }
-            self.normaliser.finish(&mut self.features);
+            self.normaliser.finish(&mut *self.features);
             self.skipped.clear();
         }
         self.position = 0;
@@ -179,7 +180,7 @@ impl Fingerprinter {
                 self.read += now.len();
                 self.skipped.clear();
             } else {
-                self.normaliser.finish(&mut self.features);
+                self.normaliser.finish(&mut *self.features);
                 self.skip(now, spelling);
             }
             self.position += steady;
@@ -206,9 +207,10 @@ impl Fingerprinter {
         cut(&patterns, &String::from_utf8_lossy(&gathered), |part| match part {
             Part::Text(text) => self.take_plain(text.as_bytes()),
             Part::Match(index) => {
-                self.normaliser.finish(&mut self.features);
+                self.normaliser.finish(&mut *self.features);
                 self.read += 1;
                 self.features.placeholder(Placeholder::Custom(index));
+                self.features.pause();
             }
         });
     }
@@ -255,43 +257,56 @@ fn stretch(position: usize) -> (bool, usize) {
     if within < BLOCK { (true, BLOCK - within) } else { (false, stride - within) }
 }
 
-/// Whether no number, timestamp or UUID is made of this byte: lower-case letters beyond `f`, and all beyond ASCII. One
-/// comparison, since every byte of a text is asked.
+/// Of this byte and all higher ones no number, timestamp or UUID is made: lower-case letters beyond `f`, and all beyond
+/// ASCII. One comparison, since every byte of a text is asked.
+const STEADY: u8 = b'g';
+
 fn is_steady(byte: u8) -> bool {
-    byte > b'f'
+    byte >= STEADY
 }
 
 /// How many bytes it takes to pass `wanted` steady ones, and how many were passed: fewer where the bytes end before.
 fn advance(bytes: &[u8], wanted: usize) -> (usize, usize) {
-    let (groups, rest) = bytes.as_chunks::<GROUP>();
+    let (groups, rest) = bytes.as_chunks();
     let mut passed = 0;
     for (number, group) in groups.iter().enumerate() {
-        let steady = count_steady(group);
-        if passed + steady >= wanted {
-            return (number * GROUP + nth_steady(group, wanted - passed), wanted);
+        let steady = at_least(group, STEADY);
+        let count = steady.count_ones() as usize;
+        if passed + count >= wanted {
+            return (number * GROUP + nth(steady, wanted - passed), wanted);
         }
-        passed += steady;
+        passed += count;
     }
-    let steady = count_steady(rest);
-    if passed + steady >= wanted {
-        return (bytes.len() - rest.len() + nth_steady(rest, wanted - passed), wanted);
+    let steady = steady_at_end(bytes, rest);
+    let count = steady.count_ones() as usize;
+    if passed + count >= wanted {
+        return (bytes.len() - rest.len() + nth(steady, wanted - passed), wanted);
     }
-    (bytes.len(), passed + steady)
+    (bytes.len(), passed + count)
 }
 
-/// Bytes counted at once.
+/// Bytes asked at once.
 const GROUP: usize = 64;
 
-/// Counted in a byte, which no group overflows: that is what makes it a few vector instructions.
-#[inline(always)]
-fn count_steady(group: &[u8]) -> usize {
-    usize::from(group.iter().map(|byte| u8::from(is_steady(*byte))).sum::<u8>())
+/// Which of the last bytes are steady, fewer than a group of them.
+fn steady_at_end(bytes: &[u8], rest: &[u8]) -> u64 {
+    let mut padded = [0; GROUP];
+    match bytes.last_chunk() {
+        _ if rest.is_empty() => 0,
+        Some(group) => at_least(group, STEADY) >> (GROUP - rest.len()),
+        None => {
+            padded.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            at_least(&padded, STEADY)
+        }
+    }
 }
 
-/// How many bytes it takes to pass the `nth` steady one, from 1.
-fn nth_steady(group: &[u8], nth: usize) -> usize {
-    let hit = group.iter().enumerate().filter(|(_, byte)| is_steady(**byte)).nth(nth.saturating_sub(1));
-    hit.map_or(group.len(), |(index, _)| index + 1)
+/// How many bytes it takes to pass the `nth` one of these, from 1.
+fn nth(mut mask: u64, nth: usize) -> usize {
+    for _ in 1..nth {
+        mask &= mask.wrapping_sub(1);
+    }
+    mask.trailing_zeros() as usize + 1
 }
 
 /// The end of what was skipped, from a steady byte on.
@@ -315,13 +330,17 @@ struct Features {
     /// The first distinct words, as many as tell whether there are enough.
     distinct: [u64; INFORMATIVE_WORDS],
     distinct_count: usize,
+    /// How many of the words were looked at for that, and of what votes beside them.
+    noted: usize,
 }
 
 impl Features {
     fn finish(&mut self) -> Fingerprint {
+        self.note_words();
         let (simhash, order) = self.votes.finish();
         let numbers = std::mem::take(&mut self.numbers);
         let distinct = std::mem::take(&mut self.distinct_count);
+        self.noted = 0;
         Fingerprint {
             simhash,
             digest: (mix(follow(order, numbers)) >> 32) as u32,
@@ -329,15 +348,32 @@ impl Features {
         }
     }
 
-    #[cold]
-    fn note_distinct(&mut self, word: u64) {
-        let (known, free) = self.distinct.split_at_mut(self.distinct_count);
-        if !known.contains(&word)
-            && let Some(slot) = free.first_mut()
-        {
-            *slot = word;
-            self.distinct_count += 1;
+    /// Takes what votes, but is no word.
+    fn other(&mut self, hash: u64) {
+        self.note_words();
+        self.votes.gather(hash);
+        self.noted = self.votes.count();
+    }
+
+    /// Looks for distinct words among the latest, as long as there are not enough.
+    #[inline(always)]
+    fn note_words(&mut self) {
+        if self.distinct_count < INFORMATIVE_WORDS {
+            self.note_distinct();
         }
+    }
+
+    #[cold]
+    fn note_distinct(&mut self) {
+        for word in self.votes.since(self.noted) {
+            let (known, free) = self.distinct.split_at_mut(self.distinct_count);
+            let Some(slot) = free.first_mut() else { break };
+            if !known.contains(&word) {
+                *slot = word;
+                self.distinct_count += 1;
+            }
+        }
+        self.noted = self.votes.count();
     }
 }
 
@@ -357,17 +393,14 @@ impl Sink for Features {
             Word::Ascii(bytes) => hash_ascii(bytes),
             Word::Folded(bytes) => hash_bytes(bytes),
         };
-        if self.distinct_count < INFORMATIVE_WORDS {
-            self.note_distinct(hash);
-        }
-        self.votes.add(hash);
+        self.votes.gather(hash);
     }
 
     fn number(&mut self, digits: &[u8], kind: Number) {
         if kind == Number::Plain && !COUNTED.contains(&self.votes.latest()) {
             self.numbers = follow(self.numbers, hash_bytes(digits));
         }
-        self.votes.add(NUMBER);
+        self.other(NUMBER);
     }
 
     fn placeholder(&mut self, placeholder: Placeholder) {
@@ -376,11 +409,19 @@ impl Sink for Features {
             Placeholder::Id => ID,
             Placeholder::Custom(index) => mix(CUSTOM ^ u64::from(index)),
         };
-        self.votes.add(hash);
+        self.other(hash);
     }
 
     #[inline(always)]
     fn gap(&mut self, _: &[u8]) {}
+
+    #[inline(always)]
+    fn pause(&mut self) {
+        if self.votes.is_due() {
+            self.note_words();
+            self.votes.settle();
+        }
+    }
 }
 
 /// The hash of a word in lower case, by whatever way it comes.
@@ -407,7 +448,16 @@ const fn hash_short((low, high): (u64, u64)) -> u64 {
 }
 
 /// The hash of any bytes.
+#[inline(always)]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    match *bytes {
+        // An ideograph: there are many of them, and all are words.
+        [a, b, c] => mix(u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 3])),
+        _ => hash_any(bytes),
+    }
+}
+
+fn hash_any(bytes: &[u8]) -> u64 {
     const K1: u64 = 0x9E37_79B9_7F4A_7C15;
     const K2: u64 = 0xE703_7ED1_A0B4_28DB;
     let len = bytes.len();

@@ -51,6 +51,10 @@ pub trait Sink {
     fn placeholder(&mut self, placeholder: Placeholder);
     /// What stands between tokens: white space, punctuation, invalid UTF-8.
     fn gap(&mut self, bytes: &[u8]);
+    /// Comes after every few of the others, 64 bytes of text at most: the time for what would be in the way of the loop
+    /// that finds words.
+    #[inline(always)]
+    fn pause(&mut self) {}
 }
 
 /// A word and how to fold its case.
@@ -181,6 +185,7 @@ impl Scanner {
             at += self.plain(padded.get(at..).unwrap_or_default(), len - at, decidable - at, sink);
             if at < decidable {
                 at += self.step(text.get(at..).unwrap_or_default(), sink);
+                sink.pause();
             }
         }
         at.min(len)
@@ -196,9 +201,10 @@ impl Scanner {
         let mut at = 0;
         while at < decidable
             && let Some(rest) = padded.get(at..)
-            && let Some(kinds) = Kinds::at_start_of(rest)
+            && let Some(ahead) = rest.first_chunk()
         {
-            let taken = plain_words(rest, kinds, len - at, sink);
+            let taken = plain_words(ahead, len - at, sink);
+            sink.pause();
             at += taken;
             if taken < 64 - SHORT {
                 break;
@@ -309,67 +315,86 @@ impl Scanner {
     fn other(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
         let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == OTHER).count();
         let whole = whole_characters(rest.get(..run).unwrap_or_default(), run == WORD_MAX);
-        let mut word = Lowercase::default();
-        for chunk in whole.utf8_chunks() {
-            for (at, character) in chunk.valid().char_indices() {
-                match script(character) {
-                    Script::Spaced => word.push(character),
-                    Script::Ideographs => {
-                        word.flush(sink);
-                        let bytes = chunk.valid().as_bytes().get(at..at + character.len_utf8());
-                        sink.word(Word::Folded(bytes.unwrap_or_default()));
-                    }
-                    Script::Unspaced => {
-                        word.flush(sink);
-                        word.push(character);
-                        word.flush(sink);
-                    }
-                    Script::None => {
-                        word.flush(sink);
-                        sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
-                    }
-                }
+        let mut rest = whole;
+        while let Some(first) = rest.first_chunk() {
+            if is_ideograph(first) {
+                sink.word(Word::Folded(first));
+                rest = rest.get(3..).unwrap_or_default();
+                continue;
             }
-            if !chunk.invalid().is_empty() {
-                word.flush(sink);
-                sink.gap(chunk.invalid());
-            }
+            let (mixed, after) = rest.split_at(up_to_ideograph(rest));
+            letters(mixed, sink);
+            rest = after;
         }
-        word.flush(sink);
+        letters(rest, sink);
         self.before = Before::Gap;
         whole.len()
     }
 }
 
+/// Letters and what is between them, but no ideographs.
+fn letters(text: &[u8], sink: &mut impl Sink) {
+    if text.is_empty() {
+        return;
+    }
+    let mut word = Lowercase::default();
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match script(character) {
+                Script::Spaced => word.push(character),
+                Script::Unspaced => {
+                    word.flush(sink);
+                    word.push(character);
+                    word.flush(sink);
+                }
+                Script::None => {
+                    word.flush(sink);
+                    sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            word.flush(sink);
+            sink.gap(chunk.invalid());
+        }
+    }
+    word.flush(sink);
+}
+
 /// The longest word that is taken in one load.
 const SHORT: usize = 16;
 
-/// Takes the words of letters in the first 64 bytes of `rest`, and what is between them, up to the first that is not
-/// whole or not short, or that a digit or a letter beyond ASCII stands next to. Returns how many bytes that took. The
-/// text has `len` bytes; what is behind it is padding.
+/// Takes the words of letters in the first 64 bytes, and what is between them, up to the first that is not whole or not
+/// short, that a digit or a letter beyond ASCII stands next to, or that may begin a UUID. Returns how many bytes that
+/// took. The text has `len` bytes; what is behind it is padding.
 #[inline(always)]
-fn plain_words(rest: &[u8], kinds: Kinds, len: usize, sink: &mut impl Sink) -> usize {
-    let stop = kinds.others.trailing_zeros() as usize;
+fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
+    let Some(kinds) = Kinds::at_start_of(ahead) else { return 0 };
     let mut starts = kinds.letters & !(kinds.letters << 1);
     let mut ends = !kinds.letters & kinds.letters << 1;
+    // A hyphen eight bytes after the start of a word: that may be a UUID, and hardly ever is anything else.
+    let stops = kinds.others | (starts << 8 & ends & kinds.hyphens);
+    // Only those before the first stop.
+    ends &= stops.wrapping_sub(1) & !stops;
+    // Known before the words are taken, so that the next 64 bytes need not wait for them.
+    let whole = u64::MAX.checked_shr(ends.leading_zeros()).unwrap_or(0);
+    let next = (starts & !whole | kinds.others).trailing_zeros() as usize;
     let mut taken = 0;
-    while starts != 0 {
+    while ends != 0 {
         let start = starts.trailing_zeros() as usize;
-        // 64 where the word goes on beyond.
         let end = ends.trailing_zeros() as usize;
-        let Some(bytes) = rest.get(start..).and_then(Sixteen::at_start_of) else { break };
+        let Some(bytes) = ahead.get(start..).and_then(Sixteen::at_start_of) else { break };
         let letters = end.wrapping_sub(start);
-        if end >= stop || letters > SHORT || (letters == 8 && rest.get(end) == Some(&b'-')) {
-            break;
+        sink.gap(ahead.get(taken..start).unwrap_or_default());
+        if letters > SHORT {
+            return start;
         }
-        sink.gap(rest.get(taken..start).unwrap_or_default());
-        sink.word(Word::Short(rest.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
+        sink.word(Word::Short(ahead.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
         taken = end;
         starts &= starts - 1;
         ends &= ends - 1;
     }
-    let next = (starts.trailing_zeros() as usize).min(stop);
-    sink.gap(rest.get(taken..next.min(len)).unwrap_or_default());
+    sink.gap(ahead.get(taken..next.min(len)).unwrap_or_default());
     next
 }
 
@@ -392,12 +417,25 @@ fn whole_characters(run: &[u8], cut: bool) -> &[u8] {
     }
 }
 
+/// Whether this is one of the characters that are most of what is Chinese, Japanese and Korean. They are three bytes
+/// each, there is no case, and each is a word as it stands: nothing needs to be decoded.
+#[inline(always)]
+fn is_ideograph(&[first, second, third]: &[u8; 3]) -> bool {
+    let bytes = u32::from(first) << 16 | u32::from(second) << 8 | u32::from(third);
+    // From U+3040 to U+9FFF, and from U+AC00 to U+D7A3: UTF-8 has them in the same order.
+    matches!(bytes, 0xE3_81_80..=0xE9_BF_BF | 0xEA_B0_80..=0xED_9E_A3) && bytes & 0x00_C0_C0 == 0x00_80_80
+}
+
+/// How many bytes stand before the next of them. Its first byte can be no other character's second, so that no character
+/// is cut.
+fn up_to_ideograph(text: &[u8]) -> usize {
+    text.windows(3).position(|bytes| bytes.first_chunk().is_some_and(is_ideograph)).unwrap_or(text.len())
+}
+
 /// How a script separates its words.
 enum Script {
     /// By spaces: letters join to words.
     Spaced,
-    /// Not at all, and there is no case: each character is a word as it stands.
-    Ideographs,
     /// Not at all: each character is a word.
     Unspaced,
     /// Not a letter.
@@ -406,8 +444,6 @@ enum Script {
 
 fn script(character: char) -> Script {
     match character {
-        // Most of what is Chinese, Japanese and Korean, and of what comes here.
-        '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}' => Script::Ideographs,
         '\u{2000}'..='\u{2BFF}' | '\u{3000}'..='\u{303F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FF00}'..='\u{FF0F}' => {
             Script::None
         }
@@ -576,5 +612,25 @@ impl Reader<'_> {
 
     fn ends_word(&self) -> bool {
         !self.rest.get(self.at).is_some_and(u8::is_ascii_alphanumeric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ideographs_are_known_by_their_bytes() {
+        for character in '\u{800}'..='\u{FFFF}' {
+            let mut bytes = [0; 3];
+            character.encode_utf8(&mut bytes);
+            let expected = matches!(character, '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}');
+            assert_eq!(is_ideograph(&bytes), expected, "{character}");
+        }
+        for bytes in
+            [[0xE4, 0xB8, 0x20], [0xE4, 0x20, 0x80], [0xE4, 0xB8, 0xE4], [0xE4, 0xC0, 0x80], [0xF0, 0x9F, 0x98]]
+        {
+            assert!(!is_ideograph(&bytes) && std::str::from_utf8(&bytes).is_err(), "{bytes:x?}");
+        }
     }
 }

@@ -39,11 +39,15 @@ const SLOT_WORDS: usize = 512;
 /// no branch in it and keeps its state in registers.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    batch: [u64; BATCH],
-    gathered: usize,
-    /// The last word before the batch; 0 at the beginning.
+    /// The latest words: a batch, and as many again that may come before it votes.
+    latest: [u64; 2 * BATCH],
+    /// Words so far.
+    count: usize,
+    /// Those of them that have voted: whole batches.
+    voted: usize,
+    /// The last word that has voted; 0 at the beginning.
     previous: u64,
-    /// Identifies all words before the batch, in their order.
+    /// Identifies all words that have voted, in their order.
     order: u64,
     words: Votes,
     pairs: Votes,
@@ -55,8 +59,9 @@ pub struct Accumulator {
 impl Default for Accumulator {
     fn default() -> Self {
         Self {
-            batch: [0; BATCH],
-            gathered: 0,
+            latest: [0; 2 * BATCH],
+            count: 0,
+            voted: 0,
             previous: 0,
             order: 0,
             words: Votes::default(),
@@ -70,37 +75,67 @@ impl Default for Accumulator {
 
 impl Accumulator {
     /// Takes the hash of the next word.
-    #[inline(always)]
     pub fn add(&mut self, word: u64) {
-        let gathered = self.gathered;
-        if let Some(place) = self.batch.get_mut(gathered) {
+        self.gather(word);
+        self.settle();
+    }
+
+    /// Takes the hash of the next word, and leaves the rest to [`settle`](Self::settle), which is to be called after at
+    /// most [`BATCH`] words. A call of it for each would be in the way of the loop that finds them.
+    #[inline(always)]
+    pub fn gather(&mut self, word: u64) {
+        if let Some(place) = self.latest.get_mut(self.count % (2 * BATCH)) {
             *place = word;
         }
-        self.gathered = gathered + 1;
-        if gathered + 1 == BATCH {
-            self.vote();
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Whether there is a batch that has not voted.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.waiting() >= BATCH
+    }
+
+    /// Lets a batch vote, if there is one.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if self.is_due() {
+            self.vote(BATCH);
         }
+    }
+
+    /// How many words there were.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The words after the first so many. Only the latest are kept: a batch of them, and those that wait to be one.
+    pub fn since(&self, count: usize) -> impl Iterator<Item = u64> {
+        (count..self.count).filter_map(|at| self.latest.get(at % (2 * BATCH)).copied())
     }
 
     /// The hash of the latest word; 0 before the first.
     pub fn latest(&self) -> u64 {
-        self.gathered.checked_sub(1).and_then(|last| self.batch.get(last)).copied().unwrap_or(self.previous)
+        self.since(self.count.saturating_sub(1)).next().unwrap_or_default()
+    }
+
+    fn waiting(&self) -> usize {
+        self.count.wrapping_sub(self.voted)
     }
 
     /// The fingerprint of all words so far, and a hash that identifies them in their order. The accumulator is as new
     /// afterwards.
     pub fn finish(&mut self) -> (SimHash, u64) {
-        let voted_before = self.until_clear < FIRST_WINDOW || self.window > FIRST_WINDOW;
-        self.vote();
-        let fingerprint = (SimHash(majority(&self.words, &self.pairs)), self.order);
-        if voted_before {
-            self.seen.clear();
-        } else {
-            // A text of one batch has taken few of the slots.
-            self.words.voters().chain(self.pairs.voters()).for_each(|feature| self.seen.forget(feature));
+        self.vote(self.waiting());
+        let fingerprint = (SimHash(majority(&mut self.words, &mut self.pairs)), self.order);
+        match (self.words.voters(), self.pairs.voters()) {
+            // A short text has taken few of the slots.
+            (Some(words), Some(pairs)) => words.chain(pairs).for_each(|feature| self.seen.forget(feature)),
+            _ => self.seen.clear(),
         }
         self.words.clear();
         self.pairs.clear();
+        (self.count, self.voted) = (0, 0);
         self.previous = 0;
         self.order = 0;
         self.window = FIRST_WINDOW;
@@ -108,29 +143,31 @@ impl Accumulator {
         fingerprint
     }
 
-    /// Lets the gathered words and their pairs vote, those that are new.
+    /// Lets so many words and their pairs vote, those that are new.
     #[inline(never)] // as the scanner
-    fn vote(&mut self) {
+    fn vote(&mut self, count: usize) {
         if self.until_clear == 0 {
             self.seen.clear();
             self.window = self.window.saturating_mul(2);
             self.until_clear = self.window;
         }
-        self.until_clear -= self.gathered;
+        self.until_clear -= count;
+        let (batches, _) = self.latest.as_chunks::<BATCH>();
+        let batch = batches.get(self.voted / BATCH % 2).and_then(|batch| batch.get(..count)).unwrap_or_default();
         let (mut previous, mut order) = (self.previous, self.order);
-        let (mut words, mut pairs) = (0, 0);
-        for &word in self.batch.get(..self.gathered).unwrap_or_default() {
+        let (mut words, mut pairs) = (self.words.next(), self.pairs.next());
+        for &word in batch {
             let pair = pair(previous, word);
             // Put in any case: what is not new is overwritten by the next one.
             self.words.put(words, word);
-            words += self.seen.one_if_new(word);
+            words = words.plus(self.seen.one_if_new(word));
             self.pairs.put(pairs, pair);
-            pairs += self.seen.one_if_new(pair);
+            pairs = pairs.plus(self.seen.one_if_new(pair));
             order = follow(order, word);
             previous = word;
         }
         (self.previous, self.order) = (previous, order);
-        self.gathered = 0;
+        self.voted = self.voted.wrapping_add(count);
         self.words.count(words);
         self.pairs.count(pairs);
     }
@@ -138,11 +175,11 @@ impl Accumulator {
 
 /// Which features have been seen: a bit for each slot, and the highest bits of a feature are its slot.
 #[derive(Clone, Debug)]
-struct Seen(Box<[u64; SLOT_WORDS]>);
+struct Seen([u64; SLOT_WORDS]);
 
 impl Default for Seen {
     fn default() -> Self {
-        Self(Box::new([0; SLOT_WORDS]))
+        Self([0; SLOT_WORDS])
     }
 }
 
@@ -160,11 +197,10 @@ impl Seen {
     /// Takes a feature's slot: 1 where it was free, else 0. No branch, since it could not be foreseen.
     #[inline(always)]
     fn one_if_new(&mut self, feature: u64) -> usize {
-        let slot = (feature >> 49) as u32;
         let Some(word) = self.0.get_mut((feature >> 55) as usize) else { return 0 };
-        let slots = *word;
-        *word = slots | 1u64.wrapping_shl(slot);
-        (!slots.wrapping_shr(slot) & 1) as usize
+        let (before, slot) = (*word, 1u64.wrapping_shl((feature >> 49) as u32));
+        *word = before | slot;
+        usize::from(before & slot == 0)
     }
 }
 
@@ -233,6 +269,18 @@ mod tests {
             }
             prop_assert_eq!(accumulator.finish().0, naive(&words));
             prop_assert_eq!(accumulator.finish(), (SimHash(0), 0), "as new afterwards");
+        }
+    }
+
+    #[test]
+    fn no_slot_stays_taken_whatever_the_length() {
+        let mut accumulator = Accumulator::default();
+        for (vocabulary, count) in (1..30).flat_map(|vocabulary| (0..400).map(move |count| (vocabulary, count))) {
+            for at in 0..count {
+                accumulator.add(mix(1 + mix(at) % vocabulary));
+            }
+            accumulator.finish();
+            assert!(accumulator.seen.0.iter().all(|word| *word == 0), "{count} words of {vocabulary}");
         }
     }
 

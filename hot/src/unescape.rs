@@ -23,7 +23,11 @@ pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malf
         return Ok(());
     }
     let mut gather = Gather { bytes: [0; PIECE + STRIDE], len: 0 };
-    while !raw.is_empty() {
+    loop {
+        raw = gather.copy_plain(raw);
+        if raw.is_empty() {
+            break;
+        }
         if gather.len >= PIECE - STRIDE {
             piece(gather.take());
         }
@@ -76,6 +80,24 @@ impl Gather {
         count
     }
 
+    /// Copies what has no escape in it, two strides at a time and as long as no piece ends between them, and returns the
+    /// rest. Where the next two begin does not depend on what is in these, so that nothing waits for it.
+    #[inline(always)]
+    fn copy_plain<'a>(&mut self, mut raw: &'a [u8]) -> &'a [u8] {
+        let mut len = self.len;
+        while len < PIECE - 2 * STRIDE
+            && let Some((strides, rest)) = raw.split_first_chunk::<{ 2 * STRIDE }>()
+            && !has_backslash(strides)
+            && let Some(room) = self.bytes.get_mut(len..len + 2 * STRIDE)
+        {
+            room.copy_from_slice(strides);
+            len += 2 * STRIDE;
+            raw = rest;
+        }
+        self.len = len;
+        raw
+    }
+
     #[inline(always)]
     fn push(&mut self, character: char) {
         match self.bytes.get_mut(self.len) {
@@ -95,6 +117,13 @@ impl Gather {
         let len = std::mem::take(&mut self.len);
         self.bytes.get(..len).unwrap_or_default()
     }
+}
+
+#[inline(always)]
+fn has_backslash(strides: &[u8; 2 * STRIDE]) -> bool {
+    let (strides, _) = strides.as_chunks::<STRIDE>();
+    let masks = strides.iter().filter_map(|stride| Sixteen::at_start_of(stride)).map(|stride| stride.equal(b'\\'));
+    masks.fold(0, |all, mask| all | mask) != 0
 }
 
 /// The last bytes of a text, fewer than a stride, and zeros.
