@@ -8,6 +8,7 @@ use crate::detect::verdict::{Verdict, decide};
 use crate::detect::window::{Answer, Call, Sequence, Window};
 use crate::host::{Host, Level, Stored};
 use crate::metrics::Metric;
+use crate::number::shown;
 use crate::outbox;
 use crate::policy::Record;
 use crate::state::{AgentKey, Kept, update, update_from};
@@ -137,7 +138,8 @@ impl Subject {
         matches.truncate(MATCHES_MAX);
         let (agent, record) = (self.key.agent(), &self.record);
         let (score, threshold) = (judged.score.value, record.threshold);
-        host.log(Level::Warn, &format!("agent {agent} {word}: {reason} (score {score}, threshold {threshold})"));
+        let numbers = format!("score {}, threshold {}", shown(score), shown(threshold));
+        host.log(Level::Warn, &format!("agent {agent} {word}: {reason} ({numbers})"));
         let tools = turn.tool_names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let report = KillReport {
             kill_id: format!("{:016x}{:016x}", host.random(), host.random()),

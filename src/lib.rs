@@ -12,6 +12,7 @@ pub mod headers;
 pub mod host;
 pub mod identity;
 pub mod metrics;
+pub mod number;
 pub mod observe;
 pub mod outbox;
 pub mod policy;

@@ -222,8 +222,9 @@ fn is_path_prefix(text: &str) -> bool {
 
 fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    is_visible(text, 1024) && !text.contains(['"', '<', '>', '\\']) && !host.is_empty() && !host.contains('@')
+    let host = rest.as_bytes().split(|b| b"/?#".contains(b)).next().unwrap_or_default();
+    let plain = is_made_of(text, 1024, |b| b.is_ascii_graphic() && !b"\"<>\\".contains(&b));
+    plain && !host.is_empty() && !host.contains(&b'@')
 }
 
 fn is_placeholder(text: &str) -> bool {

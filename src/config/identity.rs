@@ -51,7 +51,8 @@ fn source(index: usize, item: &Json) -> Result<AgentSource, ConfigError> {
     let place = || format!("{}[{index}]", AGENT_ID.name);
 
     let kinds = [HEADER.name, PATH_PREFIX.name, PROPERTY.name, API_KEY.name];
-    let given: Vec<&str> = kinds.into_iter().filter(|kind| object.has(kind)).collect();
+    // Owned, since joining exists once for each kind of text, and the module has this one anyway.
+    let given: Vec<String> = kinds.into_iter().filter(|kind| object.has(kind)).map(str::to_owned).collect();
     if given.len() > 1 {
         return Err(invalid(&place(), &given.join(" and "), ONE_KIND));
     }

@@ -10,6 +10,7 @@ mod fields;
 mod identity;
 mod json;
 mod object;
+mod parser;
 mod patterns;
 mod token;
 
@@ -25,7 +26,6 @@ pub use token::Token;
 use std::rc::Rc;
 
 use crate::detect::patterns::Pattern;
-use json::Json;
 use object::Object;
 
 /// A configuration that has been checked. `Config::parse` is the only way to one.
@@ -123,7 +123,7 @@ impl Config {
         if bytes.trim_ascii().is_empty() {
             return Err(ConfigError::Empty);
         }
-        let json: Json = serde_json::from_slice(bytes).map_err(not_json)?;
+        let json = parser::parse(bytes).map_err(|reason| ConfigError::NotJson { reason })?;
         Self::from_object(&Object::top(&json, fields::FIELDS)?, env)
     }
 
@@ -153,8 +153,4 @@ impl Config {
             observe_interval_ms: object.whole(&fields::OBSERVE_INTERVAL_MS)?,
         })
     }
-}
-
-fn not_json(error: serde_json::Error) -> ConfigError {
-    ConfigError::NotJson { reason: error.to_string() }
 }

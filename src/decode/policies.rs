@@ -4,6 +4,7 @@
 //! the other takes, and as the same.
 
 use super::json::Json;
+use crate::number::{self, Decimal};
 use crate::policy::{DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE};
 use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy, SyncAnswer};
 
@@ -94,11 +95,11 @@ fn flag(value: Json<'_>) -> Option<bool> {
 }
 
 fn integer<T: TryFrom<u64>>(value: Json<'_>) -> Option<T> {
-    serde_json::from_slice::<u64>(value.text()).ok()?.try_into().ok()
+    number::whole(value.text())?.try_into().ok()
 }
 
 fn decimal(value: Json<'_>) -> Option<f64> {
-    serde_json::from_slice(value.text()).ok()
+    Decimal::of(value.text())?.nearest()
 }
 
 fn deactivated_by(value: Json<'_>) -> Option<DeactivatedBy> {
@@ -197,6 +198,32 @@ mod tests {
         for body in ["", "[]", "null", "{", "{\"epoch\": \"e\", \"rev\": 1", "{\"epoch\": \"e\", \"rev\": 1}"] {
             let [read, expected] = [sync_answer(body.as_bytes()).ok(), serde_json::from_str(body).ok()];
             assert_eq!(read, expected, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn every_threshold_that_the_sidecar_can_send_is_read_to_the_last_bit() {
+        let smallest = f64::from_bits(1);
+        for threshold in [10.0, 7.25, 0.1, 0.1 + 0.2, 1.0 / 3.0, 393.499_999_999_999_94, 1e-7, 1e-300, smallest] {
+            let body = json!({"epoch": "e", "rev": u64::MAX, "agents": [
+                {"agent_id": "a", "active": true, "kill_switch_threshold": threshold},
+            ]});
+            let answer = sync_answer(body.to_string().as_bytes()).unwrap();
+            assert_eq!((answer.rev, answer.agents[0].kill_switch_threshold), (u64::MAX, threshold));
+        }
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_read_is_an_error_that_names_its_field() {
+        for threshold in ["1e999", "01", "1.", "+1", "1e", "\"1\"", "null"] {
+            let body = format!(
+                r#"{{"epoch": "e", "rev": 1, "agents": [{{"agent_id": "a", "active": true, "kill_switch_threshold": {threshold}}}]}}"#
+            );
+            assert_eq!(sync_answer(body.as_bytes()), Err("kill_switch_threshold"), "{threshold}");
+        }
+        for rev in ["-1", "1.0", "18446744073709551616", "007"] {
+            let body = format!(r#"{{"epoch": "e", "rev": {rev}}}"#);
+            assert_eq!(sync_answer(body.as_bytes()), Err("rev"), "{rev}");
         }
     }
 }

@@ -18,9 +18,11 @@ mod words;
 mod tests;
 
 use crate::config::InactiveReply;
+use crate::decode::json::Json;
+use crate::decode::unescape::unescape;
+use crate::number::Decimal;
 use crate::turn::Format;
 use crate::wire::DeactivatedBy;
-use serde::de::IgnoredAny;
 
 /// A request that is not forwarded, and all that its answer depends on.
 #[derive(Clone, Debug)]
@@ -114,14 +116,21 @@ impl Refusal<'_> {
     /// The id that a JSON-RPC client matches the answer by: text or a number, else none.
     fn matchable_id(&self) -> Option<&str> {
         let id = self.json_rpc_id?.trim();
-        let scalar = id.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
-        let valid = || serde_json::from_slice::<IgnoredAny>(id.as_bytes()).is_ok();
-        (scalar && valid()).then_some(id)
+        (Decimal::of(id.as_bytes()).is_some() || is_json_text(id)).then_some(id)
     }
 
     fn is_json_rpc(&self) -> bool {
         matches!(self.format, Format::Mcp | Format::A2a)
     }
+}
+
+/// Whether it is a JSON string from quote to quote. The client gets back what it sent, so half a surrogate pair will do.
+fn is_json_text(id: &str) -> bool {
+    let string = Json::root(id.as_bytes()).ok().and_then(Json::string);
+    string.is_some_and(|string| {
+        let plain = string.raw().iter().all(|&byte| byte >= b' ');
+        plain && unescape(string.raw(), &mut |_| {}).is_ok()
+    })
 }
 
 /// Tells a refusal from an upstream's own answer, whatever the body.

@@ -36,8 +36,14 @@ pub(super) fn fill(shape: &str, values: &[(&'static str, String)]) -> String {
 
 /// Fills in a shape that is one JSON value, on one line.
 pub(super) fn fill_line(shape: &str, values: &[(&'static str, String)]) -> String {
-    let lines: Vec<&str> = shape.lines().map(str::trim_ascii_start).collect();
-    fill(&lines.join(" "), values)
+    let mut line = String::with_capacity(shape.len());
+    for part in shape.lines() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(part.trim_ascii_start());
+    }
+    fill(&line, values)
 }
 
 /// Members of an object, without its braces.

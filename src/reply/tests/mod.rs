@@ -5,6 +5,8 @@ mod errors;
 
 use super::event_stream::crc32;
 use super::*;
+use proptest::prelude::*;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 const FORMATS: [Format; 12] = [
@@ -193,6 +195,18 @@ fn a_json_rpc_id_comes_back_as_it_was_given() {
             assert!(body.starts_with(&format!(r#"{{"jsonrpc": "2.0", "id": {}, "#, id.trim())), "{body}");
             parse(body);
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_json_rpc_id_is_text_or_a_number_as_serde_json_understands_them(
+        id in r#"[-"]?[0-9a-f"\\\\u.eE+\-n \n{\u{e9}]{0,8}"?"#,
+    ) {
+        let scalar = id.trim().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
+        let valid = scalar && serde_json::from_str::<IgnoredAny>(id.trim()).is_ok();
+        let refusal = Refusal { json_rpc_id: Some(&id), ..refusal(Format::Mcp, KILLED) };
+        prop_assert_eq!(refusal.matchable_id(), valid.then_some(id.trim()));
     }
 }
 
