@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::Config;
+use crate::detect::window::Window;
 use crate::host::Stored;
 use crate::host::fake::Fake;
 use crate::wire::{Action, AgentPolicy, KillReport};
@@ -296,11 +297,8 @@ fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
         stream.response_body(&bench.host, if way == 1 { ANSWER.len() } else { 20 }, ended);
     }
     bench.call(QUESTION, ANSWER);
-    let window = crate::detect::window::Window::decode(
-        &bench.host.get(AgentKey::new("a").as_str()).bytes[Kept::BYTES..],
-        0,
-        crate::wire::Counting::Progress,
-    );
+    let window =
+        Window::decode(&bench.host.get(AgentKey::new("a").as_str()).bytes[Kept::BYTES..], 0, Counting::Progress);
     let answers: Vec<bool> = window.calls().iter().map(|call| call.answer != Answer::Unknown).collect();
     assert_eq!(answers, [false, false, false, true]);
 }

@@ -71,7 +71,7 @@ impl Score {
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let halves = (self.value * 2.0) as u64;
-        write!(f, "{}{}", halves / 2, if halves % 2 == 0 { "" } else { ".5" })
+        write!(f, "{}{}", halves / 2, if halves.is_multiple_of(2) { "" } else { ".5" })
     }
 }
 
