@@ -211,7 +211,7 @@ impl Stream {
             return self.pass(host, Outcome::Contended);
         };
         self.worker.seen.borrow_mut().score(subject.key.agent(), &judged.score, now_ms);
-        host.note("kill_switch_score", &judged.score.to_string());
+        host.note("kill_switch_score", &judged.score.text());
         let flow = match judged.verdict {
             Verdict::Allow => self.forward(host, subject, &judged, turn.format),
             Verdict::Observe | Verdict::Block | Verdict::Kill => self.enforce(host, subject, &judged, &turn, now_ms),
@@ -485,7 +485,12 @@ fn is_encoding(value: &[u8]) -> bool {
 }
 
 fn number(text: &[u8]) -> Option<usize> {
-    std::str::from_utf8(text).ok()?.trim().parse().ok()
+    let digits = text.trim_ascii();
+    let append = |number: usize, digit: &u8| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, append) }
 }
 
 #[cfg(test)]

@@ -379,3 +379,13 @@ fn sessions_have_windows_of_their_own_in_a_bounded_number_of_slots() {
     let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/w/")).count();
     assert_eq!(windows, 4);
 }
+
+#[test]
+fn numbers_of_headers_are_digits_and_nothing_else() {
+    for (text, value) in [("0", Some(0)), (" 204 ", Some(204)), ("4294967295", Some(u32::MAX as usize))] {
+        assert_eq!(number(text.as_bytes()), value, "{text}");
+    }
+    for text in ["", " ", "-1", "1.5", "0x1", "12 3", "18446744073709551616", "\u{663}"] {
+        assert_eq!(number(text.as_bytes()), None, "{text}");
+    }
+}

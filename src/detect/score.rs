@@ -4,8 +4,6 @@
 //! calls, the current one included. What counts as a repeat is decided in [`literal`](super::literal) and
 //! [`progress`](super::progress); this file only adds up.
 
-use std::fmt;
-
 use super::explain::{Asked, explain};
 use super::literal;
 use super::progress::{self, Rules};
@@ -65,13 +63,12 @@ impl Score {
             + f64::from(signals.repeated_tool_calls) * 1.5;
         Self { value, signals }
     }
-}
 
-/// Scores are whole or half numbers: writing them takes none of the code that writes any number there is.
-impl fmt::Display for Score {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The number in writing. Scores are whole or half: that takes none of the code that writes any number there is.
+    pub fn text(&self) -> String {
         let halves = (self.value * 2.0) as u64;
-        write!(f, "{}{}", halves / 2, if halves.is_multiple_of(2) { "" } else { ".5" })
+        let whole = (halves / 2).to_string();
+        if halves.is_multiple_of(2) { whole } else { whole + ".5" }
     }
 }
 
@@ -315,7 +312,7 @@ mod tests {
                 repeated_tool_calls: number / 100,
             };
             let score = Score::of(signals);
-            assert_eq!(score.to_string(), score.value.to_string());
+            assert_eq!(score.text(), score.value.to_string());
         }
     }
 }

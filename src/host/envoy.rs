@@ -5,7 +5,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
@@ -62,8 +62,7 @@ impl Envoy {
 
 impl Host for Envoy {
     fn now_ns(&self) -> u64 {
-        let since = hostcalls::get_current_time().ok().and_then(|now| now.duration_since(UNIX_EPOCH).ok());
-        since.map_or(0, |since| since.as_nanos() as u64)
+        plain::now_ns()
     }
 
     fn random(&self) -> u64 {
@@ -136,7 +135,7 @@ impl StreamHost for Envoy {
     }
 
     fn note(&self, name: &str, value: &str) {
-        let _ = hostcalls::set_property(vec![name], Some(value.as_bytes()));
+        plain::set_property(name, value);
     }
 
     fn noted(&self, name: &str) -> Option<Vec<u8>> {
@@ -289,6 +288,31 @@ impl HttpContext for EnvoyStream {
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
         self.stream.response_end(&*self.envoy);
         Action::Continue
+    }
+}
+
+/// What every request asks, without what the SDK makes of it: dates, lists of names, panics.
+mod plain {
+    #![allow(unsafe_code)] // declares and calls two functions of the host's documented interface
+
+    #[link(wasm_import_module = "env")]
+    unsafe extern "C" {
+        fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
+        fn proxy_set_property(path: *const u8, path_len: usize, value: *const u8, value_len: usize) -> u32;
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn now_ns() -> u64 {
+        let mut time = 0;
+        // SAFETY: the host writes where the pointer points, which is on this stack. It has no other status than success.
+        unsafe { proxy_get_current_time_nanoseconds(&raw mut time) };
+        time
+    }
+
+    /// Sets a property whose path is one name.
+    pub fn set_property(name: &str, value: &str) {
+        // SAFETY: every pointer goes with the length of the text it comes from, and the host copies what it keeps.
+        unsafe { proxy_set_property(name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
     }
 }
 
