@@ -12,5 +12,6 @@ pub mod normalise;
 pub mod patterns;
 pub mod simhash;
 mod sixteen;
+mod stamps;
 pub mod unescape;
 mod votes;
