@@ -164,13 +164,19 @@ fn value(digit: u8) -> u8 {
     digit.wrapping_sub(b'0')
 }
 
-/// The whole number that `text` is: digits and nothing else.
+/// The whole number that `text` is in JSON: digits and nothing else, and no zero before others.
 pub fn whole(text: &[u8]) -> Option<u64> {
     Decimal::of(text)?;
-    text.iter().try_fold(0_u64, |number, byte| {
+    of_digits(text)
+}
+
+/// The number that digits are. Nothing where there are none, where there is anything else, or where it is too large.
+pub fn of_digits(text: &[u8]) -> Option<u64> {
+    let append = |number: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| value(*byte))?;
         number.checked_mul(10)?.checked_add(digit.into())
-    })
+    };
+    if text.is_empty() { None } else { text.iter().try_fold(0, append) }
 }
 
 /// A number in as few digits as tell it from its neighbours: `8`, `2.5`, `1e+300`.

@@ -24,6 +24,7 @@ use crate::headers::Headers;
 use crate::host::{Host, StreamHost};
 use crate::identity::{Identity, identify};
 use crate::metrics::{Metric, Outcome};
+use crate::number::of_digits;
 use crate::policy::{Record, is_agent_id};
 use crate::reply::{Cause, Refusal};
 use crate::state::{AgentKey, Kept};
@@ -237,10 +238,9 @@ impl Stream {
 
     #[cold] // and so kept out of the code that every request runs through
     fn enforce(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, turn: &Turn, now_ms: u64) -> Flow {
-        let body = self.whole_body(host);
         let trip = subject.trip(host, judged.verdict, now_ms);
         if trip == Trip::First {
-            let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(&subject.record, &body) };
+            let evidence = Evidence { at_ms: now_ms, excerpt: self.excerpt(host, &subject.record) };
             subject.report(host, &self.worker, judged, turn, evidence);
         }
         let cause = match judged.verdict {
@@ -252,7 +252,7 @@ impl Stream {
             return self.forward(host, subject, judged, turn.format);
         }
         host.count(Metric::Requests(Outcome::Tripped), 1);
-        self.refuse(host, cause, &envelope::read(&self.path, &body))
+        self.refuse(host, cause, &envelope::read(&self.path, &self.whole_body(host)))
     }
 
     fn forward(&mut self, host: &impl StreamHost, subject: Subject, judged: &Judged, format: Format) -> Flow {
@@ -264,13 +264,13 @@ impl Stream {
     }
 
     /// The beginning of the repeated input, where the operator asked for it.
-    fn excerpt(&self, record: &Record, body: &[u8]) -> Option<String> {
+    fn excerpt(&self, host: &impl StreamHost, record: &Record) -> Option<String> {
         if self.worker.config.evidence == Keep::None {
             return None;
         }
         let mut text = self.worker.take_text();
         text.keep_excerpt(EXCERPT_BYTES);
-        let read = request(self.path.as_bytes(), body, record.counting, &mut text);
+        let read = request(self.path.as_bytes(), &self.whole_body(host), record.counting, &mut text);
         let excerpt = text.take_excerpt();
         self.worker.give_back(text);
         read.is_ok().then_some(excerpt)
@@ -485,12 +485,7 @@ fn is_encoding(value: &[u8]) -> bool {
 }
 
 fn number(text: &[u8]) -> Option<usize> {
-    let digits = text.trim_ascii();
-    let append = |number: usize, digit: &u8| {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, append) }
+    of_digits(text.trim_ascii())?.try_into().ok()
 }
 
 #[cfg(test)]
