@@ -13,7 +13,7 @@ ARG DEBIAN_IMAGE=debian:bookworm-slim
 
 FROM ${RUST_IMAGE} AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends binaryen musl-tools \
+ && apt-get install -y --no-install-recommends musl-tools \
  && rm -rf /var/lib/apt/lists/*
 RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
  && mkdir -p /out/data
@@ -26,26 +26,20 @@ COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
 COPY lab/Cargo.toml lab/
-COPY hot/Cargo.toml hot/
-COPY module/Cargo.toml module/
 COPY bench/Cargo.toml bench/
-COPY bench/noop/Cargo.toml bench/noop/
-RUN mkdir -p src hot/src module/src sidecar/src lab/src/bin bench/src/bin/bench bench/noop/src \
- && touch src/lib.rs hot/src/lib.rs module/src/lib.rs sidecar/src/lib.rs lab/src/lib.rs bench/src/lib.rs bench/noop/src/lib.rs \
- && touch bench/src/bin/pipeline.rs bench/src/bin/bench/main.rs \
+RUN mkdir -p src sidecar/src lab/src/bin bench/src/bin/bench bench/examples \
+ && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs bench/src/lib.rs \
+ && touch bench/src/bin/pipeline.rs bench/src/bin/bench/main.rs bench/examples/noop.rs \
  && echo 'fn main() {}' | tee sidecar/src/main.rs lab/src/bin/demo.rs lab/src/bin/lab_agent.rs lab/src/bin/mock_llm.rs \
- && cargo build --locked -p module --profile wasm --target wasm32-wasip1 \
+ && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
 
 # What is touched is newer than what was built from the empty crates.
-COPY tools/shrink tools/
-COPY module module
-COPY hot hot
 COPY src src
-RUN find src hot/src module/src -name '*.rs' -exec touch {} + \
- && cargo build --locked -p module --profile wasm --target wasm32-wasip1 \
- && tools/shrink /target/wasm32-wasip1/wasm/module.wasm /out/plugin.wasm
+RUN find src -name '*.rs' -exec touch {} + \
+ && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
+ && cp /target/wasm32-wasip1/wasm/agent_kill_switch.wasm /out/plugin.wasm
 
 COPY sidecar sidecar
 RUN find sidecar/src -name '*.rs' -exec touch {} + \

@@ -32,14 +32,13 @@ test-native: module sidecar envoy chromium postgres ## the tests of the workspac
 
 test-wasm: toolchain ## the pure tests, as the module's own target
 	@if command -v node >/dev/null; then \
-	  cargo test --target $(WASM_TARGET) -p agent-kill-switch -p hot --lib --test scenarios --test specification --test normalise; \
+	  cargo test --target $(WASM_TARGET) -p agent-kill-switch --lib --test scenarios --test specification --test normalise; \
 	else \
 	  echo "SKIPPED: node is not installed, so the pure tests did not run as WebAssembly" >&2; \
 	fi
 
 module: toolchain ## the filter, as a WebAssembly module
-	cargo build -p module --profile wasm --target $(WASM_TARGET)
-	@tools/shrink $(dir $(MODULE))module.wasm $(MODULE)
+	cargo rustc --lib --crate-type cdylib --profile wasm --target $(WASM_TARGET)
 	@echo "$(MODULE): $$(stat -c %s $(MODULE)) bytes"
 
 sidecar: toolchain ## the sidecar, for tests and the demo

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use crate::detect::progress::Rules;
 use crate::detect::score::{Judge, Score};
 use crate::detect::verdict::{Verdict, decide};
-use crate::detect::window::{Answer, Call, Sequence, Window};
+use crate::detect::window::{Call, Sequence, Window};
 use crate::host::{Host, Level, Stored};
+use crate::link::outbox;
 use crate::metrics::Metric;
 use crate::number::shown;
-use crate::outbox;
 use crate::policy::Record;
 use crate::state::{AgentKey, Kept, update, update_from};
-use crate::turn::Turn;
+use crate::turn::{Answer, Turn};
 use crate::wire::{Action, KillReport};
 use crate::worker::Worker;
 

@@ -3,9 +3,7 @@
 //! Text is not kept as text: decoding feeds it straight into a fingerprint, so what arrives here is already as small as
 //! what the window stores. No serde, no thresholds.
 
-use crate::decode::json::Malformed;
-use crate::detect::fingerprint::Fingerprint;
-use crate::detect::window::ToolTurn;
+use crate::fingerprint::Fingerprint;
 
 /// The wire formats, as clients and servers know them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +35,87 @@ pub enum Format {
     Other,
 }
 
+/// Identifies a set of tool calls by name and arguments; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ToolSignature(std::num::NonZeroU64);
+
+impl ToolSignature {
+    /// From any hash.
+    pub fn new(hash: u64) -> Self {
+        Self(std::num::NonZeroU64::new(hash).unwrap_or(std::num::NonZeroU64::MIN))
+    }
+
+    /// As a number; 0 for none.
+    pub fn code(signature: Option<Self>) -> u64 {
+        signature.map_or(0, |signature| signature.0.get())
+    }
+
+    /// From that number.
+    pub fn from_code(code: u64) -> Option<Self> {
+        std::num::NonZeroU64::new(code).map(Self)
+    }
+}
+
+/// What came back for a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet, or nothing that could be read.
+    #[default]
+    Unknown,
+    /// The upstream refused or failed.
+    Failed,
+    /// The model spoke.
+    Text(Fingerprint),
+    /// The model called tools, with or without words beside it.
+    Tools {
+        /// The words beside the calls.
+        text: Option<Fingerprint>,
+        /// The calls.
+        signature: ToolSignature,
+    },
+}
+
+impl Answer {
+    /// The words of the answer, whatever came with them.
+    pub fn text(&self) -> Option<Fingerprint> {
+        match self {
+            Self::Text(text) => Some(*text),
+            Self::Tools { text, .. } => *text,
+            Self::Unknown | Self::Failed => None,
+        }
+    }
+
+    /// The tool calls of the answer.
+    pub fn tools(&self) -> Option<ToolSignature> {
+        match self {
+            Self::Tools { signature, .. } => Some(*signature),
+            _ => None,
+        }
+    }
+}
+
+/// What the request itself says about tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolTurn {
+    /// Nothing.
+    #[default]
+    None,
+    /// It brings the results of these calls.
+    Results(ToolSignature),
+    /// It is this call, and its answer will be the result (MCP).
+    Call(ToolSignature),
+}
+
+impl ToolTurn {
+    /// The calls meant.
+    pub fn signature(&self) -> Option<ToolSignature> {
+        match self {
+            Self::None => None,
+            Self::Results(signature) | Self::Call(signature) => Some(*signature),
+        }
+    }
+}
+
 /// What one request brings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
@@ -59,10 +138,4 @@ pub enum Unreadable {
     Malformed,
     /// It asks nothing of a model or a tool: `tools/list` of JSON-RPC, counting tokens, embeddings.
     NotACall,
-}
-
-impl From<Malformed> for Unreadable {
-    fn from(_: Malformed) -> Self {
-        Self::Malformed
-    }
 }

@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 
 use crate::config::Config;
-use crate::detect::fingerprint::Fingerprinter;
-use crate::observe::Seen;
+use crate::fingerprint::Fingerprinter;
+use crate::link::observations::Seen;
 use crate::wire::KillReport;
 
 /// The filter within one worker. Workers share nothing but shared data.

@@ -1,13 +1,9 @@
 //! The normaliser against a slow, obvious one made of regular expressions, on arbitrary text in arbitrary chunks.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)] // a test fails by panicking
 
-use agent_kill_switch::detect::display::normalised;
-use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::fingerprint::display::normalised;
+use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter, naive as oracle};
 use proptest::prelude::*;
-
-#[path = "../bench/src/naive/normalise.rs"]
-#[allow(clippy::panic)] // a test fails by panicking
-mod oracle;
 
 fn fingerprint(text: &str) -> Fingerprint {
     let mut fingerprinter = Fingerprinter::default();

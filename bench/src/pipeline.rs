@@ -1,11 +1,11 @@
 //! One call through everything that is done per request: decode, normalise, SimHash, window of 20, score.
 
 use agent_kill_switch::decode::request::request;
-use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::Judge;
-use agent_kill_switch::detect::window::{Answer, Call, ToolTurn, Window};
-use agent_kill_switch::turn::Turn;
+use agent_kill_switch::detect::window::{Call, Window};
+use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::turn::{Answer, ToolTurn, Turn};
 use agent_kill_switch::wire::Counting;
 
 use crate::body::PATH;

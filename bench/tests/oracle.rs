@@ -1,7 +1,7 @@
 //! The fast pipeline and the naive one find the same fingerprint, in every bit, on bodies of every shape.
 #![allow(clippy::expect_used)] // a test fails by panicking
 
-use agent_kill_switch::detect::fingerprint::Fingerprint;
+use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
 use bench::naive;

@@ -12,10 +12,10 @@ use agent_kill_switch::decode::answer::{AnswerReader, Head};
 use agent_kill_switch::decode::frames::Frames;
 use agent_kill_switch::decode::json::Json;
 use agent_kill_switch::decode::request::request;
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
-use agent_kill_switch::detect::normalise::{Normaliser, Number, Placeholder, Sink, Word};
-use agent_kill_switch::detect::window::{Answer, Call, Sequence, Window};
-use agent_kill_switch::turn::Format;
+use agent_kill_switch::fingerprint::Fingerprinter;
+use agent_kill_switch::fingerprint::normalise::{Normaliser, Number, Placeholder, Sink, Word};
+use agent_kill_switch::detect::window::{Call, Sequence, Window};
+use agent_kill_switch::turn::{Answer, Format};
 use agent_kill_switch::wire::Counting;
 
 pub use seeds::seeds;

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
-use agent_kill_switch::detect::window::{Answer, Call, ToolSignature, ToolTurn, Window};
+use agent_kill_switch::fingerprint::Fingerprinter;
+use agent_kill_switch::detect::window::{Call, Window};
+use agent_kill_switch::turn::{Answer, ToolSignature, ToolTurn};
 use agent_kill_switch::wire::Counting;
 
 /// The fixtures' folders, in the order of `FORMATS`.

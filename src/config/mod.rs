@@ -25,7 +25,7 @@ pub use token::Token;
 
 use std::rc::Rc;
 
-use crate::detect::patterns::Pattern;
+use crate::fingerprint::patterns::Pattern;
 use object::Object;
 
 /// A configuration that has been checked. `Config::parse` is the only way to one.

@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use super::fields::{PATTERN, PATTERN_FIELDS, PATTERNS, PLACEHOLDER};
 use super::json::Json;
 use super::object::{Object, invalid};
-use crate::detect::patterns::Pattern;
+use crate::fingerprint::patterns::Pattern;
 use regex_lite::{Regex, RegexBuilder};
 
 /// How much memory one compiled pattern may take: a bounded repetition of a bounded repetition grows quickly.

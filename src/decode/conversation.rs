@@ -3,11 +3,12 @@
 //! Walked from the end, only as far as need be. Messages of the model that follow each other are one answer: the
 //! Responses API makes an item of every call.
 
-use super::json::{Json, Malformed};
+use super::json::Json;
 use super::messages::{Message, Messages, Speaker};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
-use crate::detect::fingerprint::Fingerprinter;
+use crate::fingerprint::Fingerprinter;
+use crate::scan::Malformed;
 use crate::wire::Counting;
 
 /// Messages that are read at once. Of more than that since the model last spoke, the older ones are left out: what is

@@ -3,7 +3,8 @@
 //! Paths are matched by how they end, since gateways put prefixes before them. Where the path says nothing, the body
 //! does.
 
-use super::json::{Json, Malformed};
+use super::json::Json;
+use crate::scan::Malformed;
 use crate::turn::Format;
 
 /// The members of a request's body that matter.

@@ -2,14 +2,20 @@
 
 use super::conversation;
 use super::format::{Asked, Fields, by_path, choose, is_no_call};
-use super::json::{Json, Malformed, MembersBack, without_mark};
+use super::json::{Json, MembersBack, without_mark};
 use super::messages::Messages;
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
-use crate::detect::fingerprint::Fingerprinter;
-use crate::detect::window::ToolTurn;
-use crate::turn::{Format, Turn, Unreadable};
+use crate::fingerprint::Fingerprinter;
+use crate::scan::Malformed;
+use crate::turn::{Format, ToolTurn, Turn, Unreadable};
 use crate::wire::Counting;
+
+impl From<Malformed> for Unreadable {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
 
 /// Reads what a request brings. `path` may carry a query.
 pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {

@@ -6,8 +6,9 @@
 //! Words become words. Images and files are opaque: one word each, the same only if every byte is. What a member of
 //! unknown name holds is taken for words if it reads like words.
 
-use super::json::{Json, Malformed};
-use crate::detect::fingerprint::Fingerprinter;
+use super::json::Json;
+use crate::fingerprint::Fingerprinter;
+use crate::scan::Malformed;
 
 /// Content inside of content: a list, a result in it, its list, a document in that. Deeper, it is taken as it stands.
 const DEPTH_MAX: u32 = 8;

@@ -4,11 +4,12 @@
 //! all they say (reading lines 1-40, then 41-80, is progress). No canonical text is built: members are hashed one by one
 //! and their hashes added up, which no order changes. Identical calls in one answer count once.
 
-use super::json::{Json, Malformed, RawStr};
-use super::unescape::unescape;
-use crate::detect::fingerprint::hash_bytes;
-use crate::detect::simhash::mix;
-use crate::detect::window::ToolSignature;
+use super::json::{Json, RawStr};
+use crate::fingerprint::hash_bytes;
+use crate::fingerprint::simhash::mix;
+use crate::scan::Malformed;
+use crate::scan::unescape::unescape;
+use crate::turn::ToolSignature;
 
 /// Deeper than this, arguments are compared as they stand.
 const DEPTH_MAX: u32 = 32;

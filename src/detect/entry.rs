@@ -3,9 +3,10 @@
 //! So a part can be read without the rest: looking for calls that are alike takes two hashes of each. Bytes that make no
 //! sense are a call all the same; at worst it has no tools and no answer.
 
-use super::fingerprint::Fingerprint;
-use super::simhash::SimHash;
-use super::window::{Answer, Call, ToolSignature, ToolTurn};
+use super::window::Call;
+use crate::fingerprint::Fingerprint;
+use crate::fingerprint::simhash::SimHash;
+use crate::turn::{Answer, ToolSignature, ToolTurn};
 
 /// The bytes of a call.
 pub const LEN: usize = 49;

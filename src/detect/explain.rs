@@ -3,7 +3,7 @@
 //! Occurrences are counted one by one, not read off the signals: there two repeats with something new in between count as
 //! one. "5 times in the last 9 calls" is what a person finds who looks.
 
-use super::window::ToolTurn;
+use crate::turn::ToolTurn;
 use crate::wire::{Counting, Match};
 
 /// The call that is explained.
@@ -65,7 +65,7 @@ fn times(what: &str, repeats: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::window::ToolSignature;
+    use crate::turn::ToolSignature;
 
     fn repeat(calls_ago: u32, prompt: Option<u32>, response: Option<u32>, same_tool_call: bool) -> Match {
         Match {

@@ -2,9 +2,6 @@
 //!
 //! Pure: no host, no clock, no JSON. Each stage takes the type of the one before it and no other.
 
-pub use hot::{fingerprint, normalise, patterns, simhash};
-
-pub mod display;
 pub mod explain;
 pub mod literal;
 pub mod progress;

@@ -8,7 +8,8 @@
 //! edits with the same empty output. A loop repeats whole steps, with nothing new in between.
 
 use super::score::{Repeat, Strength};
-use super::window::{Answer, Call, Past, ToolTurn};
+use super::window::{Call, Past};
+use crate::turn::{Answer, ToolTurn};
 
 /// The rules, each on by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

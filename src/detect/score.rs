@@ -7,7 +7,8 @@
 use super::explain::{Asked, explain};
 use super::literal;
 use super::progress::{self, Rules};
-use super::window::{Answer, Call, Past, Sequence, Window};
+use super::window::{Call, Past, Sequence, Window};
+use crate::turn::Answer;
 use crate::wire::{Counting, Match, Signals};
 
 /// How much one past call adds to one signal.
@@ -198,9 +199,9 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::fingerprint::Fingerprint;
-    use crate::detect::simhash::SimHash;
-    use crate::detect::window::{ToolSignature, ToolTurn};
+    use crate::fingerprint::Fingerprint;
+    use crate::fingerprint::simhash::SimHash;
+    use crate::turn::{ToolSignature, ToolTurn};
     use proptest::prelude::*;
 
     /// Texts of which some are the same, some similar, and some neither.

@@ -11,89 +11,9 @@
 //! this code, or of half a call, are an empty window. That is how "cleared on activate" reaches every worker.
 
 use super::entry::{self, Entry};
-use super::fingerprint::Fingerprint;
+use crate::fingerprint::Fingerprint;
+use crate::turn::{Answer, ToolTurn};
 use crate::wire::Counting;
-
-/// Identifies a set of tool calls by name and arguments; never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ToolSignature(std::num::NonZeroU64);
-
-impl ToolSignature {
-    /// From any hash.
-    pub fn new(hash: u64) -> Self {
-        Self(std::num::NonZeroU64::new(hash).unwrap_or(std::num::NonZeroU64::MIN))
-    }
-
-    /// As a number; 0 for none.
-    pub fn code(signature: Option<Self>) -> u64 {
-        signature.map_or(0, |signature| signature.0.get())
-    }
-
-    /// From that number.
-    pub fn from_code(code: u64) -> Option<Self> {
-        std::num::NonZeroU64::new(code).map(Self)
-    }
-}
-
-/// What came back for a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
-    /// Nothing yet, or nothing that could be read.
-    #[default]
-    Unknown,
-    /// The upstream refused or failed.
-    Failed,
-    /// The model spoke.
-    Text(Fingerprint),
-    /// The model called tools, with or without words beside it.
-    Tools {
-        /// The words beside the calls.
-        text: Option<Fingerprint>,
-        /// The calls.
-        signature: ToolSignature,
-    },
-}
-
-impl Answer {
-    /// The words of the answer, whatever came with them.
-    pub fn text(&self) -> Option<Fingerprint> {
-        match self {
-            Self::Text(text) => Some(*text),
-            Self::Tools { text, .. } => *text,
-            Self::Unknown | Self::Failed => None,
-        }
-    }
-
-    /// The tool calls of the answer.
-    pub fn tools(&self) -> Option<ToolSignature> {
-        match self {
-            Self::Tools { signature, .. } => Some(*signature),
-            _ => None,
-        }
-    }
-}
-
-/// What the request itself says about tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolTurn {
-    /// Nothing.
-    #[default]
-    None,
-    /// It brings the results of these calls.
-    Results(ToolSignature),
-    /// It is this call, and its answer will be the result (MCP).
-    Call(ToolSignature),
-}
-
-impl ToolTurn {
-    /// The calls meant.
-    pub fn signature(&self) -> Option<ToolSignature> {
-        match self {
-            Self::None => None,
-            Self::Results(signature) | Self::Call(signature) => Some(*signature),
-        }
-    }
-}
 
 /// One call as the window keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,7 +187,8 @@ impl Slot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::simhash::SimHash;
+    use crate::fingerprint::simhash::SimHash;
+    use crate::turn::ToolSignature;
     use proptest::prelude::*;
 
     fn fingerprint() -> impl Strategy<Value = Fingerprint> {

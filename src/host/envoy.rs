@@ -14,10 +14,10 @@ use proxy_wasm::types::{Action, BufferType, ContextType, LogLevel, MapType, Metr
 use super::{CallId, Host, Incoming, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
 use crate::config::Config;
 use crate::headers::Headers;
+use crate::link::sync::{Root, TICK_MS};
 use crate::metrics::{self, Kind, Metric};
 use crate::reply::Reply;
 use crate::stream::{CALL_NOTE, Flow, Stream};
-use crate::sync::{Root, TICK_MS};
 use crate::worker::Worker;
 
 proxy_wasm::main! {{

@@ -19,8 +19,8 @@ mod tests;
 
 use crate::config::InactiveReply;
 use crate::decode::json::Json;
-use crate::decode::unescape::unescape;
 use crate::number::Decimal;
+use crate::scan::unescape::unescape;
 use crate::turn::Format;
 use crate::wire::DeactivatedBy;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent_kill_switch::detect::display::normalised;
+use agent_kill_switch::fingerprint::display::normalised;
 
 /// What is read of a file.
 const BYTES_MAX: usize = 110_000;

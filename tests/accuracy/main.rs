@@ -12,8 +12,8 @@ mod volatile;
 use std::io::Write;
 use std::sync::LazyLock;
 
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
-use agent_kill_switch::detect::simhash::{SIMILAR_BELOW, SimHash};
+use agent_kill_switch::fingerprint::Fingerprinter;
+use agent_kill_switch::fingerprint::simhash::{SIMILAR_BELOW, SimHash};
 use corpus::{Text, overlap, word_set};
 use volatile::{Dice, other_digits, scattered};
 

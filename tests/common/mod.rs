@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use agent_kill_switch::decode::answer::{AnswerReader, Head};
 use agent_kill_switch::decode::request::request;
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Judge, Score};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Call, Sequence, Window};
+use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::Format;
 use agent_kill_switch::wire::{Action, Counting};
 use serde_json::{Value, json};

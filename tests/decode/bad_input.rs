@@ -1,7 +1,6 @@
 //! Input that no client should send: a defined outcome each.
 
-use agent_kill_switch::detect::window::{Answer, ToolTurn};
-use agent_kill_switch::turn::{Format, Unreadable};
+use agent_kill_switch::turn::{Answer, Format, ToolTurn, Unreadable};
 use agent_kill_switch::wire::Counting::Literal;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Bedrock: the binary framing of AWS event streams.
 
-use agent_kill_switch::detect::window::Answer;
+use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::Bedrock;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The end of a long body, read alone: it tells what all of the body tells, or nothing.
 
 use agent_kill_switch::decode::request::end_of_request;
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
+use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::Turn;
 use agent_kill_switch::wire::Counting;
 use proptest::prelude::*;

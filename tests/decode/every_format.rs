@@ -1,7 +1,6 @@
 //! What holds for every API alike.
 
-use agent_kill_switch::detect::window::{Answer, ToolTurn};
-use agent_kill_switch::turn::Unreadable;
+use agent_kill_switch::turn::{Answer, ToolTurn, Unreadable};
 use agent_kill_switch::wire::Counting::{Literal, Progress};
 use proptest::prelude::*;
 

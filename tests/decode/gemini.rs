@@ -1,6 +1,6 @@
 //! Gemini: three framings of the same documents.
 
-use agent_kill_switch::detect::window::Answer;
+use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::Gemini;
 
 use crate::support::*;

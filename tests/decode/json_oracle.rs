@@ -1,6 +1,7 @@
 //! The walker against an obviously correct reader: serde_json.
 
-use agent_kill_switch::decode::json::{Json, Malformed, RawStr};
+use agent_kill_switch::decode::json::{Json, RawStr};
+use agent_kill_switch::scan::Malformed;
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions and what speaks like it.
 
-use agent_kill_switch::detect::window::Answer;
+use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::{OpenAiChat, OpenAiCompletions};
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! OpenAI Responses: lists of items.
 
-use agent_kill_switch::detect::window::ToolTurn;
 use agent_kill_switch::turn::Format::OpenAiResponses;
+use agent_kill_switch::turn::ToolTurn;
 use agent_kill_switch::wire::Counting::{Literal, Progress};
 
 use crate::support::*;

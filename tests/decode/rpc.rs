@@ -1,7 +1,7 @@
 //! JSON-RPC: MCP tools and A2A agents.
 
-use agent_kill_switch::detect::window::{Answer, ToolTurn};
 use agent_kill_switch::turn::Format::{A2a, Mcp};
+use agent_kill_switch::turn::{Answer, ToolTurn};
 use agent_kill_switch::wire::Counting::{Literal, Progress};
 
 use crate::support::*;

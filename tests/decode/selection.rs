@@ -1,6 +1,6 @@
 //! Which words of a request are its fresh input, by either way of counting.
 
-use agent_kill_switch::detect::window::ToolTurn;
+use agent_kill_switch::turn::ToolTurn;
 use agent_kill_switch::wire::Counting::{Literal, Progress};
 
 use crate::support::*;

@@ -1,8 +1,7 @@
 //! Framings: events, values one after the other, plain text.
 
 use agent_kill_switch::decode::frames::Frames;
-use agent_kill_switch::detect::window::Answer;
-use agent_kill_switch::turn::Format;
+use agent_kill_switch::turn::{Answer, Format};
 use proptest::prelude::*;
 
 use crate::support::*;

@@ -5,9 +5,8 @@ use std::rc::Rc;
 use agent_kill_switch::decode::answer::{AnswerReader, Head};
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::decode::tools::ToolCalls;
-use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
-use agent_kill_switch::detect::window::{Answer, ToolSignature, ToolTurn};
-use agent_kill_switch::turn::{Format, Turn, Unreadable};
+use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::turn::{Answer, Format, ToolSignature, ToolTurn, Turn, Unreadable};
 use agent_kill_switch::wire::Counting;
 
 /// What the user asks, in all fixtures.

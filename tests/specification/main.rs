@@ -19,7 +19,7 @@ mod smaller_cases;
 mod state;
 
 use agent_kill_switch::decode::request::request;
-use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::turn::Turn;
 use agent_kill_switch::wire::Counting;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Requirement: Prompt Normalization.
 
-use agent_kill_switch::detect::display::normalised;
+use agent_kill_switch::fingerprint::display::normalised;
 use serde_json::{Value, json};
 
 use crate::{COUNTINGS, ask, fingerprint, turn};

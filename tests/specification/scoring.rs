@@ -1,10 +1,11 @@
 //! Requirement: Loop Detection Scoring.
 
-use agent_kill_switch::detect::fingerprint::Fingerprint;
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Judge, Score};
-use agent_kill_switch::detect::simhash::SimHash;
-use agent_kill_switch::detect::window::{Answer, Call, Window};
+use agent_kill_switch::detect::window::{Call, Window};
+use agent_kill_switch::fingerprint::Fingerprint;
+use agent_kill_switch::fingerprint::simhash::SimHash;
+use agent_kill_switch::turn::Answer;
 use agent_kill_switch::wire::{Counting, Signals};
 use serde_json::{Value, json};
 

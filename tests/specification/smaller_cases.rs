@@ -1,8 +1,8 @@
 //! Smaller cases that a detector of this kind is held to.
 
-use agent_kill_switch::detect::display::normalised;
-use agent_kill_switch::detect::fingerprint::Fingerprint;
-use agent_kill_switch::detect::simhash::SimHash;
+use agent_kill_switch::fingerprint::Fingerprint;
+use agent_kill_switch::fingerprint::display::normalised;
+use agent_kill_switch::fingerprint::simhash::SimHash;
 use agent_kill_switch::policy::{Record, check_settings};
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
 use serde_json::{Value, json};

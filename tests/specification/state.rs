@@ -1,7 +1,7 @@
 //! Requirement: Kill Switch State Management.
 
-use agent_kill_switch::detect::fingerprint::Fingerprint;
-use agent_kill_switch::detect::window::Answer;
+use agent_kill_switch::fingerprint::Fingerprint;
+use agent_kill_switch::turn::Answer;
 use serde_json::json;
 
 use crate::common::{Agent, Upstream, sentence, words};

@@ -4,11 +4,10 @@
 //! What the fast one is measured against, and its oracle: it finds the same fingerprint, in every bit. Chat requests
 //! only, and no sampling: beyond about 100 KB of text the fast one reads less, and finds another fingerprint.
 
-pub mod normalise;
 pub mod simhash;
 
-use agent_kill_switch::detect::fingerprint::{Fingerprint, hash_bytes};
-use agent_kill_switch::detect::window::{ToolSignature, ToolTurn};
+use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes};
+use agent_kill_switch::turn::{ToolSignature, ToolTurn};
 use agent_kill_switch::wire::Counting;
 use serde_json::Value;
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use agent_kill_switch::detect::fingerprint::{Fingerprint, hash_bytes, hash_word};
-use agent_kill_switch::detect::simhash::{SimHash, follow, mix, pair};
+use agent_kill_switch::fingerprint::simhash::{SimHash, follow, mix, pair};
+use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes, hash_word};
 
-use super::normalise::{Token, tokens};
+use agent_kill_switch::fingerprint::naive::{Token, tokens};
 
 /// What stands for numbers, timestamps and ids.
 const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;

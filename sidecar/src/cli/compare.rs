@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent_kill_switch::detect::simhash::SIMILAR_BELOW;
+use agent_kill_switch::fingerprint::simhash::SIMILAR_BELOW;
 use clap::Args;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use agent_kill_switch::detect::display::normalised_with;
-use agent_kill_switch::detect::fingerprint::{Fingerprint, Fingerprinter};
-use agent_kill_switch::detect::patterns::Pattern;
+use agent_kill_switch::fingerprint::display::normalised_with;
+use agent_kill_switch::fingerprint::patterns::Pattern;
+use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use agent_kill_switch::config::{Config, ConfigError};
 use agent_kill_switch::decode::answer::{AnswerReader, Head};
 use agent_kill_switch::decode::request::request;
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
-use agent_kill_switch::detect::patterns::Pattern;
-use agent_kill_switch::detect::window::Answer;
-use agent_kill_switch::turn::Turn;
+use agent_kill_switch::fingerprint::Fingerprinter;
+use agent_kill_switch::fingerprint::patterns::Pattern;
+use agent_kill_switch::turn::{Answer, Turn};
 use agent_kill_switch::wire::Counting;
 
 use super::recording::Exchange;

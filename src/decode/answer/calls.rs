@@ -1,10 +1,11 @@
 //! Tool calls that arrive in parts: the name first, then the arguments a few characters at a time.
 
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
 use crate::decode::tools::{ToolCalls, add_call};
-use crate::decode::unescape::unescape;
-use crate::detect::fingerprint::hash_bytes;
-use crate::detect::window::ToolSignature;
+use crate::fingerprint::hash_bytes;
+use crate::scan::Malformed;
+use crate::scan::unescape::unescape;
+use crate::turn::ToolSignature;
 
 /// Calls gathered at once.
 const CALLS_MAX: usize = 256;

@@ -2,7 +2,8 @@
 
 use super::Sheet;
 use super::calls::Piece;
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
+use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

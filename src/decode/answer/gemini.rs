@@ -1,7 +1,8 @@
 //! Gemini `generateContent` and `streamGenerateContent`: every document of a stream has the shape of a whole answer.
 
 use super::{Sheet, get2};
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
+use crate::scan::Malformed;
 
 /// Reads an answer, or a part of one. Of several candidates the first is read.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

@@ -17,12 +17,12 @@ mod rpc;
 use std::rc::Rc;
 
 use super::frames::{Frames, is_type};
-use super::json::{Json, Malformed};
+use super::json::Json;
 use super::text::{push_json, push_string};
-use crate::detect::fingerprint::Fingerprinter;
-use crate::detect::patterns::Pattern;
-use crate::detect::window::Answer;
-use crate::turn::Format;
+use crate::fingerprint::Fingerprinter;
+use crate::fingerprint::patterns::Pattern;
+use crate::scan::Malformed;
+use crate::turn::{Answer, Format};
 use calls::CallsInParts;
 
 /// What the headers of a response say.

@@ -1,7 +1,8 @@
 //! Ollama `chat` and `generate`: every line has the shape of a whole answer.
 
 use super::Sheet;
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
+use crate::scan::Malformed;
 
 /// Reads an answer, or a line of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

@@ -4,7 +4,8 @@
 
 use super::Sheet;
 use super::calls::Piece;
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
+use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

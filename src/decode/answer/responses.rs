@@ -4,7 +4,8 @@
 //! the deltas, calls from the finished items, and the rest is left.
 
 use super::Sheet;
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
+use crate::scan::Malformed;
 
 /// Reads a response, or an event of one.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

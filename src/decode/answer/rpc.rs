@@ -4,8 +4,9 @@
 //! way ("working on it") are not either: artifacts are, and the message that comes with the end.
 
 use super::{Sheet, get2};
-use crate::decode::json::{Json, Malformed};
+use crate::decode::json::Json;
 use crate::decode::text::{push_content, push_json};
+use crate::scan::Malformed;
 
 /// Reads a response.
 pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {

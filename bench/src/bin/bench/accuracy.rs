@@ -3,8 +3,8 @@
 //! The texts are those of `tests/accuracy/`, which finds them on the machine and asserts the same of them; here the
 //! figures are shown.
 
-use agent_kill_switch::detect::fingerprint::Fingerprinter;
-use agent_kill_switch::detect::simhash::SimHash;
+use agent_kill_switch::fingerprint::Fingerprinter;
+use agent_kill_switch::fingerprint::simhash::SimHash;
 
 use crate::options::Options;
 use crate::row::{Goal, Row, Unit, Value};

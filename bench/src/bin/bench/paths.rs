@@ -19,7 +19,7 @@ pub fn measured_module() -> PathBuf {
 
 /// The filter that does nothing.
 pub fn noop_module() -> PathBuf {
-    built("wasm32-wasip1/wasm/bench_noop.wasm")
+    built("wasm32-wasip1/wasm/examples/noop.wasm")
 }
 
 fn built(file: &str) -> PathBuf {

@@ -7,7 +7,7 @@
 
 use std::ops::{BitAnd, BitOr, BitXor};
 
-use super::sixteen::Sixteen;
+use crate::scan::lanes::Lanes;
 
 /// The most features that are put between two times of counting.
 pub const BATCH: usize = 64;
@@ -24,9 +24,9 @@ pub struct Votes {
     ring: [u64; RING],
     /// All votes so far. Those of whole blocks are counted, the others in the ring.
     total: usize,
-    ones: Sixteen,
-    twos: Sixteen,
-    fours: Sixteen,
+    ones: Lanes,
+    twos: Lanes,
+    fours: Lanes,
     /// From the eights up.
     higher: [Plane; PLANES],
 }
@@ -34,8 +34,8 @@ pub struct Votes {
 /// One plane of the counters, and the carry that waits for another: a valid one wherever the number of blocks has a 1.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
-    sum: Sixteen,
-    waiting: Sixteen,
+    sum: Lanes,
+    waiting: Lanes,
 }
 
 impl Default for Votes {
@@ -141,7 +141,7 @@ impl Votes {
 struct Sums<'a> {
     votes: &'a Votes,
     plane: usize,
-    carry: Sixteen,
+    carry: Lanes,
     /// The carry between the two sets.
     between: u64,
 }
@@ -163,7 +163,7 @@ impl Sums<'_> {
     }
 
     #[inline(always)]
-    fn higher(&mut self, number: usize) -> Sixteen {
+    fn higher(&mut self, number: usize) -> Lanes {
         let Some(plane) = self.votes.higher.get(number) else { return self.carry };
         let waits = self.votes.total.div_ceil(BLOCK) >> number & 1 == 1;
         let sum;
@@ -173,15 +173,15 @@ impl Sums<'_> {
 }
 
 #[inline(always)]
-fn zero() -> Sixteen {
-    Sixteen::of(0, 0)
+fn zero() -> Lanes {
+    Lanes::of(0, 0)
 }
 
 /// Features two by two.
 #[inline(always)]
-fn pairs(features: &[u64; BLOCK]) -> [Sixteen; BLOCK / 2] {
+fn pairs(features: &[u64; BLOCK]) -> [Lanes; BLOCK / 2] {
     let (pairs, _) = features.as_chunks();
-    std::array::from_fn(|at| pairs.get(at).map_or(zero(), |&[low, high]| Sixteen::of(low, high)))
+    std::array::from_fn(|at| pairs.get(at).map_or(zero(), |&[low, high]| Lanes::of(low, high)))
 }
 
 #[inline(always)]

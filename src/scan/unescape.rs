@@ -6,8 +6,8 @@
 
 use memchr::memchr;
 
-use super::json::Malformed;
-use crate::sixteen::Sixteen;
+use super::Malformed;
+use super::lanes::Lanes;
 
 /// Bytes of a piece.
 const PIECE: usize = 1024;
@@ -68,7 +68,7 @@ impl Gather {
     /// Copies what stands before the next escape, [`STRIDE`] bytes at most, and returns how many bytes that is.
     #[inline(always)]
     fn copy(&mut self, raw: &[u8]) -> usize {
-        let (count, stride) = match (Sixteen::at_start_of(raw), raw.first_chunk::<STRIDE>()) {
+        let (count, stride) = match (Lanes::at_start_of(raw), raw.first_chunk::<STRIDE>()) {
             (Some(bytes), Some(stride)) => ((bytes.equal(b'\\') | 1 << STRIDE).trailing_zeros() as usize, stride),
             _ => (memchr(b'\\', raw).unwrap_or(raw.len()), &padded(raw)),
         };
@@ -122,7 +122,7 @@ impl Gather {
 #[inline(always)]
 fn has_backslash(strides: &[u8; 2 * STRIDE]) -> bool {
     let (strides, _) = strides.as_chunks::<STRIDE>();
-    let masks = strides.iter().filter_map(|stride| Sixteen::at_start_of(stride)).map(|stride| stride.equal(b'\\'));
+    let masks = strides.iter().filter_map(|stride| Lanes::at_start_of(stride)).map(|stride| stride.equal(b'\\'));
     masks.fold(0, |all, mask| all | mask) != 0
 }
 

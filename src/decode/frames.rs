@@ -7,7 +7,8 @@
 
 use memchr::{memchr, memchr2};
 
-use super::json::{Json, Malformed, container_len};
+use super::json::{Json, container_len};
+use crate::scan::Malformed;
 
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]

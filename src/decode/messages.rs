@@ -3,7 +3,8 @@
 //! A long history costs nothing that way. Who speaks is told by `role` or, in lists of items, by `type`; one reader serves
 //! the union of the formats. What a message says is left to others: here its parts are only found.
 
-use super::json::{Elements, ElementsBack, Json, Malformed, MembersBack, RawStr};
+use super::json::{Elements, ElementsBack, Json, MembersBack, RawStr};
+use crate::scan::Malformed;
 
 /// Messages, last to first: a list, or a single one.
 pub struct Messages<'a> {

@@ -12,14 +12,25 @@
 //! Where blocks begin is counted in *steady* bytes, of which no number, timestamp or UUID is made. Counted in bytes, one
 //! more digit near the start would move every block: up to 5 bits between texts that differ only in that number.
 
+pub mod display;
+pub mod naive;
+pub mod normalise;
+pub mod patterns;
+pub mod simhash;
+
+mod stamps;
+#[cfg(test)]
+mod tests;
+mod votes;
+
 use std::rc::Rc;
 
-use super::json::Malformed;
-use super::normalise::{Normaliser, Number, Placeholder, Sink, WORD_MAX, Word};
-use super::patterns::{GATHER_MAX, Part, Pattern, cut};
-use super::simhash::{Accumulator, SimHash, follow, mix};
-use super::sixteen::{at_least, halves};
-use super::unescape::{rest_of_escape, unescape};
+use crate::scan::Malformed;
+use crate::scan::lanes::{at_least, halves};
+use crate::scan::unescape::{rest_of_escape, unescape};
+use normalise::{Normaliser, Number, Placeholder, Sink, WORD_MAX, Word};
+use patterns::{GATHER_MAX, Part, Pattern, cut};
+use simhash::{Accumulator, SimHash, follow, mix};
 
 /// Steady bytes of a text that are always read: about 100 KB of English or code, 52 KB of Chinese, where every byte is.
 const FULL: usize = 104 * BLOCK;
@@ -507,7 +518,3 @@ fn words(block: &[u8; 32]) -> [u64; 4] {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|slice| slice.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
-
-#[cfg(test)]
-#[path = "fingerprint_tests.rs"]
-mod tests;

@@ -16,8 +16,9 @@ use std::borrow::Cow;
 
 use memchr::{memchr2, memrchr};
 
-use super::unescape::unescape;
-use crate::sixteen::Sixteen;
+use crate::scan::Malformed;
+use crate::scan::lanes::Lanes;
+use crate::scan::unescape::unescape;
 
 /// The text of one JSON value, without white space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +27,6 @@ pub struct Json<'a>(&'a [u8]);
 /// The text between the quotes of a JSON string, escapes and all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawStr<'a>(&'a [u8]);
-
-/// The JSON cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
 
 impl<'a> Json<'a> {
     /// The value that is the whole of `text`, a byte order mark and white space aside.
@@ -375,7 +372,7 @@ fn string_len(text: &[u8]) -> Option<usize> {
 /// first few bytes first saves a call.
 #[inline(always)]
 fn first_stop(text: &[u8]) -> Option<usize> {
-    let near = Sixteen::at_start_of(text).map_or(0, |bytes| bytes.equal(b'"') | bytes.equal(b'\\'));
+    let near = Lanes::at_start_of(text).map_or(0, |bytes| bytes.equal(b'"') | bytes.equal(b'\\'));
     if near == 0 { memchr2(b'"', b'\\', text) } else { Some(near.trailing_zeros() as usize) }
 }
 
@@ -420,7 +417,7 @@ fn value_start(text: &[u8]) -> Option<usize> {
 /// before. Names and many values are short: looking at the last few bytes first saves a call.
 #[inline(always)]
 fn opening_quote(before: &[u8]) -> Option<usize> {
-    let near = Sixteen::at_end_of(before).and_then(|bytes| bytes.equal(b'"').checked_ilog2());
+    let near = Lanes::at_end_of(before).and_then(|bytes| bytes.equal(b'"').checked_ilog2());
     let quote = near.map(|place| before.len() - 16 + place as usize);
     match quote {
         Some(quote) if before.get(..quote)?.last() != Some(&b'\\') => Some(quote),

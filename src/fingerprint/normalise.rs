@@ -19,8 +19,8 @@
 //! Known inaccuracy: a hexadecimal word with a digit in it (`facade1`) is taken for an id, as is a long identifier with
 //! two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
 
-use crate::sixteen::{Kinds, Sixteen};
-use crate::stamps::{timestamp, uuid};
+use super::stamps::{timestamp, uuid};
+use crate::scan::lanes::{Kinds, Lanes};
 
 /// The longest word; longer runs are cut at this many bytes.
 pub const WORD_MAX: usize = 64;
@@ -384,7 +384,7 @@ fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize
     while ends != 0 {
         let start = starts.trailing_zeros() as usize;
         let end = ends.trailing_zeros() as usize;
-        let Some(bytes) = ahead.get(start..).and_then(Sixteen::at_start_of) else { break };
+        let Some(bytes) = ahead.get(start..).and_then(Lanes::at_start_of) else { break };
         let letters = end.wrapping_sub(start);
         sink.gap(ahead.get(taken..start).unwrap_or_default());
         if letters > SHORT {
