@@ -1,6 +1,6 @@
-//! The compact byte records of shared data: little-endian, no panics, nothing left to chance.
+//! Reads the little-endian binary records of shared data without panicking.
 
-/// Takes values off the front of a slice.
+/// Reads values from the front of a slice. Every method returns `None` if too few bytes are left.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -11,27 +11,27 @@ impl<'a> Reader<'a> {
         Some(*head)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub fn byte(&mut self) -> Option<u8> {
         self.take::<1>().map(|[byte]| byte)
     }
 
-    /// The next four bytes.
+    /// Reads the next four bytes as a number.
     pub fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// The next eight bytes.
+    /// Reads the next eight bytes as a number.
     pub fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// The next eight bytes as a floating-point number.
+    /// Reads the next eight bytes as a floating-point number.
     pub fn f64(&mut self) -> Option<f64> {
         self.take().map(f64::from_le_bytes)
     }
 
-    /// What is left.
+    /// Returns the bytes that are left.
     pub fn rest(self) -> &'a [u8] {
         self.0
     }

@@ -1,21 +1,22 @@
-//! All headers of a message, as the host gives and takes them in one call.
+//! All headers of a message, in the encoding in which the host passes them.
 //!
-//! A count, the lengths of each pair, then the texts, each with a zero after it. One header costs a host call, and so do
-//! all of them: they are asked for once and looked through here. Values are bytes, since clients send what they like.
+//! The encoding is a count, the lengths of each pair, and then the texts, each followed by a zero byte. Reading all headers
+//! costs one host call, as much as reading one, so they are read once and searched here. Values are bytes, because a
+//! client may send invalid UTF-8.
 
 use crate::codec::Reader;
 
-/// The headers of a request or a response, names in lower case.
+/// The headers of a request or a response. Names are in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<u8>);
 
 impl Headers {
-    /// What the host gave. Bytes that make no sense are no headers, from there on.
+    /// Takes the bytes from the host. If they are malformed, the headers end there.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// As the host takes them.
+    /// Encodes headers for the host.
     pub fn encode<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])> + Clone) -> Vec<u8> {
         let mut bytes = (pairs.clone().count() as u32).to_le_bytes().to_vec();
         for (name, value) in pairs.clone() {
@@ -29,12 +30,12 @@ impl Headers {
         bytes
     }
 
-    /// The first header of this name.
+    /// Returns the first header of this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
     }
 
-    /// All of them, in their order.
+    /// Returns all headers in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut lengths = Reader(&self.0);
         let count = lengths.u32().unwrap_or(0) as usize;
@@ -51,10 +52,33 @@ impl Headers {
     }
 }
 
+/// Whether the value of a `content-encoding` header names a compression.
+pub fn is_compressed(value: &[u8]) -> bool {
+    !value.is_empty() && value != b"identity"
+}
+
+/// Parses ASCII digits, with white space around them. Returns `None` if there is anything else, or if the number is too
+/// large.
+pub fn parse_number(value: &[u8]) -> Option<usize> {
+    let digits = value.trim_ascii();
+    let text = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit))?;
+    text.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_number_is_digits_and_nothing_else() {
+        for (text, value) in [("0", Some(0)), (" 204 ", Some(204)), ("4294967295", Some(u32::MAX as usize))] {
+            assert_eq!(parse_number(text.as_bytes()), value, "{text}");
+        }
+        for text in ["", " ", "-1", "+1", "1.5", "0x1", "12 3", "18446744073709551616", "\u{663}"] {
+            assert_eq!(parse_number(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn headers_are_found_by_name_and_the_first_one_counts() {
@@ -68,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_headers(bytes: Vec<u8>) {
+        fn any_bytes_can_be_read(bytes: Vec<u8>) {
             let len = bytes.len();
             let all: usize = Headers::new(bytes).iter().map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(all <= len);

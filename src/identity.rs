@@ -1,27 +1,32 @@
-//! Who is the agent: the configured sources in order, the first that holds anything wins.
+//! Which agent a request belongs to. The configured sources are tried in order, and the first one that is present wins.
 //!
-//! A source that is there but holds no valid id is not passed over: falling through to a weaker source would let a client
-//! choose it.
+//! A source that is present but does not hold a valid id ends the search. Otherwise a client could choose a weaker source
+//! by sending an invalid id in a stronger one.
 
 use sha2::{Digest, Sha256};
 
 use crate::config::{AgentSource, Forwarded};
 use crate::headers::Headers;
 use crate::host::StreamHost;
-use crate::policy::is_agent_id;
 
-/// What the sources say.
+/// The result of looking for an agent id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// This agent.
+    /// A valid agent id.
     Agent(String),
-    /// Nothing.
+    /// No source is present.
     Missing,
-    /// Something that is no agent id.
+    /// The source holds something that is not a valid agent id.
     Bad(Vec<u8>),
 }
 
-/// Asks the sources. A path that is to be forwarded without the id is rewritten, and the headers are then read anew.
+/// Checks an agent id: 1 to 128 bytes of `[A-Za-z0-9._:@/-]`.
+pub fn is_agent_id(id: &[u8]) -> bool {
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"._:@/-".contains(b);
+    (1..=128).contains(&id.len()) && id.iter().all(allowed)
+}
+
+/// Looks for the agent id. If the path must be forwarded without the id, it is rewritten and the headers are read again.
 pub fn identify(sources: &[AgentSource], headers: &mut Headers, host: &impl StreamHost) -> Identity {
     let found = sources.iter().find_map(|source| read(source, headers, host)).filter(|id| !id.is_empty());
     match found {
@@ -50,7 +55,7 @@ fn read(source: &AgentSource, headers: &mut Headers, host: &impl StreamHost) -> 
     }
 }
 
-/// The id in `/agents/<id>/v1/messages`, and the path without prefix and id.
+/// Splits `/agents/<id>/v1/messages` into the id and the path without prefix and id.
 fn split_path(path: &[u8], prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let after = path.strip_prefix(prefix.as_bytes())?;
     let end = after.iter().position(|&byte| byte == b'/' || byte == b'?').unwrap_or(after.len());
@@ -59,8 +64,9 @@ fn split_path(path: &[u8], prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((id.to_vec(), rest))
 }
 
-/// `key:` and the first 128 bits of the key's SHA-256, `Bearer ` aside: the same id wherever the key is sent.
-#[inline(never)] // most agents name themselves
+/// Returns `key:` and the first 128 bits of the key's SHA-256. A leading `Bearer ` is not part of the key, so a key gives
+/// the same id in every header.
+#[inline(never)] // keeps the hash function out of the path of agents that send their id
 fn key_id(header: &[u8]) -> Vec<u8> {
     let header = header.trim_ascii();
     let key = match header.split_at_checked(7) {
@@ -73,4 +79,19 @@ fn key_id(header: &[u8]) -> Vec<u8> {
     let digest = Sha256::digest(key);
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("key:{hex}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_ids_are_short_and_have_no_special_characters() {
+        for id in ["a", "team/bot-7", "svc:a@b.c_d", &"x".repeat(128)] {
+            assert!(is_agent_id(id.as_bytes()), "{id}");
+        }
+        for id in ["", "a b", "a\n", "é", "a\"b", &"x".repeat(129)] {
+            assert!(!is_agent_id(id.as_bytes()), "{id}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! The provider-neutral words that every wire format decodes to.
+//! The provider-neutral types that every wire format decodes to.
 //!
-//! Text is not kept as text: decoding feeds it straight into a fingerprint, so what arrives here is already as small as
-//! what the window stores. No serde, no thresholds.
+//! Text is not kept: decoding feeds it directly into a fingerprint, so these types are already as small as what the window
+//! stores.
 
 use crate::fingerprint::Fingerprint;
 
@@ -30,53 +30,53 @@ pub enum Format {
     Mcp,
     /// A2A: JSON-RPC `message/send`.
     A2a,
-    /// JSON of no known shape, or text: the whole body is the fresh input.
+    /// JSON of an unknown shape, or text. The whole body is the fresh input.
     #[default]
     Other,
 }
 
-/// Identifies a set of tool calls by name and arguments; never 0.
+/// Identifies a set of tool calls by their names and arguments. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToolSignature(std::num::NonZeroU64);
 
 impl ToolSignature {
-    /// From any hash.
+    /// Creates a signature from any hash.
     pub fn new(hash: u64) -> Self {
         Self(std::num::NonZeroU64::new(hash).unwrap_or(std::num::NonZeroU64::MIN))
     }
 
-    /// As a number; 0 for none.
+    /// Returns the signature as a number, or 0 if there is none.
     pub fn code(signature: Option<Self>) -> u64 {
         signature.map_or(0, |signature| signature.0.get())
     }
 
-    /// From that number.
+    /// Creates a signature from that number.
     pub fn from_code(code: u64) -> Option<Self> {
         std::num::NonZeroU64::new(code).map(Self)
     }
 }
 
-/// What came back for a call.
+/// The answer to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing yet, or nothing that could be read.
+    /// The answer has not come yet, or could not be read.
     #[default]
     Unknown,
-    /// The upstream refused or failed.
+    /// The upstream refused the call or failed.
     Failed,
-    /// The model spoke.
+    /// The model answered with text.
     Text(Fingerprint),
-    /// The model called tools, with or without words beside it.
+    /// The model called tools, with or without text beside the calls.
     Tools {
-        /// The words beside the calls.
+        /// The text beside the calls.
         text: Option<Fingerprint>,
-        /// The calls.
+        /// The tool calls.
         signature: ToolSignature,
     },
 }
 
 impl Answer {
-    /// The words of the answer, whatever came with them.
+    /// Returns the text of the answer.
     pub fn text(&self) -> Option<Fingerprint> {
         match self {
             Self::Text(text) => Some(*text),
@@ -85,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// The tool calls of the answer.
+    /// Returns the tool calls of the answer.
     pub fn tools(&self) -> Option<ToolSignature> {
         match self {
             Self::Tools { signature, .. } => Some(*signature),
@@ -94,20 +94,20 @@ impl Answer {
     }
 }
 
-/// What the request itself says about tools.
+/// What a request says about tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolTurn {
-    /// Nothing.
+    /// It says nothing about tools.
     #[default]
     None,
     /// It brings the results of these calls.
     Results(ToolSignature),
-    /// It is this call, and its answer will be the result (MCP).
+    /// It is this tool call, and its answer will be the result (MCP).
     Call(ToolSignature),
 }
 
 impl ToolTurn {
-    /// The calls meant.
+    /// Returns the tool calls that the request is about.
     pub fn signature(&self) -> Option<ToolSignature> {
         match self {
             Self::None => None,
@@ -116,26 +116,26 @@ impl ToolTurn {
     }
 }
 
-/// What one request brings.
+/// What one request brings to the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The API it speaks.
+    /// The API that the request speaks.
     pub format: Format,
     /// What is new since the model last spoke.
     pub input: Fingerprint,
-    /// The tools it is about.
+    /// The tools that the request is about.
     pub tools: ToolTurn,
-    /// Their names, for people.
+    /// The names of these tools.
     pub tool_names: String,
 }
 
-/// Why a request says nothing that could be judged. It is forwarded, and counted.
+/// Why a request cannot be scored. It is forwarded and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// There is no body.
     Empty,
-    /// The body begins like JSON and is not.
+    /// The body begins like JSON and is not valid JSON.
     Malformed,
-    /// It asks nothing of a model or a tool: `tools/list` of JSON-RPC, counting tokens, embeddings.
+    /// The request is not a call of a model or a tool: `tools/list` of JSON-RPC, counting tokens, embeddings.
     NotACall,
 }

@@ -354,8 +354,8 @@ fn row_p6_prompts_that_differ_in_order_numbers_and_timestamps_are_killed_at_the_
         let mut agent = Agent::new();
         let killed = killed_at(10, |n| agent.chat(&prompt(n), "I am sorry, I cannot find that order in the system."));
         assert_eq!(killed, Some(6));
-        assert_eq!(agent.last().value, 13.0, "5 x 1 + 4 x 2");
-        assert_eq!(agent.scores[4].value, 10.0, "the fifth is exactly at the threshold");
+        assert_eq!(agent.last().value(), 13.0, "5 x 1 + 4 x 2");
+        assert_eq!(agent.scores[4].value(), 10.0, "the fifth is exactly at the threshold");
     }
 }
 

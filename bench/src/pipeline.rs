@@ -2,7 +2,7 @@
 
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::detect::score::Judge;
+use agent_kill_switch::detect::score::Scorer;
 use agent_kill_switch::detect::window::{Call, Window};
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::turn::{Answer, ToolTurn, Turn};
@@ -32,8 +32,8 @@ impl Pipeline {
             let input = pipeline.fingerprint(&english(200, u64::from(number)));
             let answer = pipeline.fingerprint(&english(200, !u64::from(number)));
             let call = Call { at_ms: u64::from(number) * 1000, input, ..Call::default() };
-            let (_, sequence) = pipeline.judge().observe(&mut window, call);
-            pipeline.judge().answer(&mut window, sequence, Answer::Text(answer));
+            let (_, sequence) = pipeline.scorer().score(&mut window, call);
+            pipeline.scorer().attach_answer(&mut window, sequence, Answer::Text(answer));
         }
         pipeline.window = window.into_bytes();
         pipeline
@@ -67,16 +67,16 @@ impl Pipeline {
         &self.window
     }
 
-    fn judge(&self) -> Judge {
-        Judge { window_size: WINDOW, counting: self.counting, rules: Rules::default() }
+    fn scorer(&self) -> Scorer {
+        Scorer { window_size: WINDOW, counting: self.counting, rules: Rules::default() }
     }
 
     fn score(&self, input: Fingerprint, tools: ToolTurn) -> u64 {
         let mut window = Window::decode(&self.window, 0, self.counting);
         let call = Call { at_ms: 60_000, input, tools, ..Call::default() };
-        let (score, _) = self.judge().observe(&mut window, call);
+        let (score, _) = self.scorer().score(&mut window, call);
         let bytes = window.into_bytes();
-        score.value.to_bits() ^ bytes.len() as u64 ^ input.simhash.0 ^ u64::from(input.digest)
+        u64::from(score.half_points) ^ bytes.len() as u64 ^ input.simhash.0 ^ u64::from(input.digest)
     }
 
     fn fingerprint(&mut self, text: &str) -> Fingerprint {

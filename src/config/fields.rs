@@ -137,7 +137,7 @@ pub(super) const ENVOY_NAME: Text = Text {
     name: "envoy_name",
     default: None,
     bounds: "1 to 128 letters, digits and any of . _ : @ / -",
-    fits: |text| crate::policy::is_agent_id(text.as_bytes()),
+    fits: |text| crate::identity::is_agent_id(text.as_bytes()),
 };
 pub(super) const SYNC_WAIT_SECONDS: Whole = Whole { name: "sync_wait_seconds", default: 25, min: 1, max: 55 };
 pub(super) const OBSERVE_INTERVAL_MS: Whole =

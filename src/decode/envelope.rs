@@ -1,26 +1,47 @@
-//! What a refusal must know of the request it answers: the format, and how the client wants its answer.
+//! What a refusal must know about the request: its format, and how the client expects the answer.
 //!
-//! Read only when a request is refused, which is rare; a body that cannot be read is answered by what its path says.
+//! This is read only when a request is refused, which is rare. If the body cannot be read, the path has to do.
 
 use super::format::{Fields, by_path, choose};
 use super::json::Json;
-use crate::reply::Delivery;
 use crate::turn::Format;
 
-/// How a client wants its answer.
+/// What a refusal must know about the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The API it speaks.
+    /// The API that the client speaks.
     pub format: Format,
-    /// In one piece or streamed.
+    /// How the client expects the answer.
     pub delivery: Delivery,
-    /// The id that a JSON-RPC client waits for, as JSON.
+    /// The id of a JSON-RPC request, as JSON.
     pub json_rpc_id: Option<String>,
-    /// The model asked for.
+    /// The model that the request names.
     pub model: Option<String>,
 }
 
-/// What the path alone says.
+/// How a client expects the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// In one piece.
+    Whole,
+    /// As the stream that the format uses: server-sent events, lines of JSON, or AWS event-stream frames.
+    Streamed,
+    /// As a JSON array that grows. Gemini streams like this to clients that do not ask for `alt=sse`.
+    JsonArray,
+}
+
+impl Delivery {
+    /// Returns how `format` streams to a client that asked for a stream at `path`, which includes the query.
+    pub fn streamed(format: Format, path: &str) -> Self {
+        let query = path.split_once('?').map_or("", |(_, query)| query);
+        match format {
+            Format::Gemini if !query.split('&').any(|pair| pair == "alt=sse") => Self::JsonArray,
+            _ => Self::Streamed,
+        }
+    }
+}
+
+/// Reads what the path alone tells.
 pub fn from_path(path: &str) -> Envelope {
     let format = by_path(path.as_bytes()).unwrap_or(Format::Other);
     let streams = path.contains(":streamGenerateContent") || path.ends_with("/converse-stream");
@@ -28,7 +49,7 @@ pub fn from_path(path: &str) -> Envelope {
     Envelope { format, delivery, json_rpc_id: None, model: None }
 }
 
-/// What path and body say.
+/// Reads what the path and the body tell.
 pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
     let Ok(root) = Json::root(body) else { return envelope };

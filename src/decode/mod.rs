@@ -7,7 +7,6 @@ pub mod format;
 pub mod frames;
 pub mod json;
 pub mod messages;
-pub mod policies;
 pub mod request;
 pub mod text;
 pub mod tools;

@@ -1,54 +1,54 @@
-//! One call as bytes, each of its parts at a place of its own.
+//! The binary layout of one call in a window.
 //!
-//! So a part can be read without the rest: looking for calls that are alike takes two hashes of each. Bytes that make no
-//! sense are a call all the same; at worst it has no tools and no answer.
+//! Every part has a fixed offset, so that it can be read without the others: finding similar calls needs only two hashes
+//! of each. Any bytes are a valid call. In the worst case it has no tools and no answer.
 
 use super::window::Call;
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
 
-/// The bytes of a call.
+/// The length of an encoded call.
 pub const LEN: usize = 49;
 
 const FLAGS: usize = 0;
 const AT_MS: usize = 1;
-/// A SimHash, and the digest after it.
+/// A SimHash, followed by the digest.
 const INPUT: usize = 9;
 const TOOLS: usize = 21;
-/// A SimHash, and the digest after it.
-const WORDS: usize = 29;
-const CALLED: usize = 41;
+/// A SimHash, followed by the digest.
+const TEXT: usize = 29;
+const CALLED_TOOLS: usize = 41;
 
 const INFORMATIVE_INPUT: u8 = 1;
-const INFORMATIVE_WORDS: u8 = 2;
+const INFORMATIVE_TEXT: u8 = 2;
 const NOVEL: u8 = 4;
-const RESULTS: u8 = 8;
-const ONE_CALL: u8 = 16;
+const HAS_RESULTS: u8 = 8;
+const IS_TOOL_CALL: u8 = 16;
 const ANSWERED: u8 = 32;
-const SPOKEN: u8 = 64;
+const HAS_TEXT: u8 = 64;
 const FAILED: u8 = 128;
 
-/// The bytes that stand for a call.
+/// Encodes a call.
 pub fn encode(call: &Call) -> [u8; LEN] {
-    let words = call.answer.text();
+    let text = call.answer.text();
     let mut flags = 0;
     let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
     set(INFORMATIVE_INPUT, call.input.informative);
-    set(INFORMATIVE_WORDS, words.is_some_and(|words| words.informative));
+    set(INFORMATIVE_TEXT, text.is_some_and(|text| text.informative));
     set(NOVEL, call.novel);
-    set(RESULTS, matches!(call.tools, ToolTurn::Results(_)));
-    set(ONE_CALL, matches!(call.tools, ToolTurn::Call(_)));
+    set(HAS_RESULTS, matches!(call.tools, ToolTurn::Results(_)));
+    set(IS_TOOL_CALL, matches!(call.tools, ToolTurn::Call(_)));
     set(ANSWERED, matches!(call.answer, Answer::Text(_) | Answer::Tools { .. }));
-    set(SPOKEN, words.is_some());
+    set(HAS_TEXT, text.is_some());
     set(FAILED, call.answer == Answer::Failed);
     let mut bytes = [0; LEN];
     put(&mut bytes, FLAGS, [flags]);
     put(&mut bytes, AT_MS, call.at_ms.to_le_bytes());
     put_text(&mut bytes, INPUT, call.input);
     put(&mut bytes, TOOLS, ToolSignature::code(call.tools.signature()).to_le_bytes());
-    put_text(&mut bytes, WORDS, words.unwrap_or_default());
-    put(&mut bytes, CALLED, ToolSignature::code(call.answer.tools()).to_le_bytes());
+    put_text(&mut bytes, TEXT, text.unwrap_or_default());
+    put(&mut bytes, CALLED_TOOLS, ToolSignature::code(call.answer.tools()).to_le_bytes());
     bytes
 }
 
@@ -64,35 +64,35 @@ fn put<const N: usize>(bytes: &mut [u8; LEN], place: usize, value: [u8; N]) {
     }
 }
 
-/// The bytes of one call, to be read.
+/// An encoded call.
 #[derive(Clone, Copy)]
 pub struct Entry<'a>(pub &'a [u8; LEN]);
 
 impl Entry<'_> {
-    /// The hash of its input.
+    /// Returns the hash of the input.
     #[inline(always)]
     pub fn input(self) -> SimHash {
         SimHash(self.u64(INPUT))
     }
 
-    /// The hash of its answer's words, if it has any.
+    /// Returns the hash of the answer's text, if it has any.
     #[inline(always)]
-    pub fn words(self) -> Option<SimHash> {
+    pub fn answer_text(self) -> Option<SimHash> {
         let [flags] = self.get(FLAGS);
-        (flags & (ANSWERED | SPOKEN | FAILED) == ANSWERED | SPOKEN).then(|| SimHash(self.u64(WORDS)))
+        (flags & (ANSWERED | HAS_TEXT | FAILED) == ANSWERED | HAS_TEXT).then(|| SimHash(self.u64(TEXT)))
     }
 
-    /// All of it.
+    /// Decodes the whole call.
     pub fn call(self) -> Call {
         let [flags] = self.get(FLAGS);
         let is = |flag| flags & flag != 0;
-        let words = is(SPOKEN).then(|| self.text(WORDS, is(INFORMATIVE_WORDS)));
+        let text = is(HAS_TEXT).then(|| self.text(TEXT, is(INFORMATIVE_TEXT)));
         let tools = match ToolSignature::from_code(self.u64(TOOLS)) {
-            Some(signature) if is(RESULTS) => ToolTurn::Results(signature),
-            Some(signature) if is(ONE_CALL) => ToolTurn::Call(signature),
+            Some(signature) if is(HAS_RESULTS) => ToolTurn::Results(signature),
+            Some(signature) if is(IS_TOOL_CALL) => ToolTurn::Call(signature),
             _ => ToolTurn::None,
         };
-        let answer = match (ToolSignature::from_code(self.u64(CALLED)), words) {
+        let answer = match (ToolSignature::from_code(self.u64(CALLED_TOOLS)), text) {
             _ if is(FAILED) => Answer::Failed,
             _ if !is(ANSWERED) => Answer::Unknown,
             (Some(signature), text) => Answer::Tools { text, signature },

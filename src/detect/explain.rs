@@ -1,24 +1,25 @@
-//! Why a call has the score it has, in words for the person who is woken by it.
+//! Explains a score in words, for the person who is woken by it.
 //!
-//! Occurrences are counted one by one, not read off the signals: there two repeats with something new in between count as
-//! one. "5 times in the last 9 calls" is what a person finds who looks.
+//! Occurrences are counted one by one and not taken from the signals, in which two repeats with something new in between
+//! count as one. A person who looks at the calls finds what the sentence says: "5 times in the last 9 calls".
 
 use crate::turn::ToolTurn;
 use crate::wire::{Counting, Match};
 
-/// The call that is explained.
+/// The call whose score is explained.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ExplainedCall<'a> {
     /// How repeats were counted.
     pub counting: Counting,
-    /// The tools that it is about.
+    /// The tools that the call is about.
     pub tools: ToolTurn,
-    /// Their names, separated by commas; empty where they are not known.
+    /// Their names, separated by commas, or empty if they are not known.
     pub tool_names: &'a str,
 }
 
-/// One sentence: what was repeated, how often, within how many calls. `matches` are all past calls that are repeated.
-pub fn explain(matches: &[Match], asked: Asked<'_>) -> String {
+/// Returns one sentence that says what was repeated, how often, and within how many calls. `matches` are all past calls
+/// that are repeated.
+pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
     let Some(earliest) = matches.iter().map(|matched| matched.calls_ago).max() else {
         return "nothing is repeated".to_owned();
     };
@@ -27,37 +28,37 @@ pub fn explain(matches: &[Match], asked: Asked<'_>) -> String {
     let responses = matches.iter().filter_map(|matched| matched.response_distance);
     let mut parts = Vec::new();
     if tools > 0 {
-        parts.push(times(&tool_call(asked), tools));
+        parts.push(times(&tool_call(call), tools));
     }
-    // With progress counting a repeated tool call is the repeated input: saying so twice would look like two findings.
-    if tools == 0 || asked.counting == Counting::Literal {
+    // With progress counting the repeated tool call is the repeated input. Naming both would look like two findings.
+    if tools == 0 || call.counting == Counting::Literal {
         parts.extend(alike("input", prompts));
     }
     parts.extend(alike("answer", responses));
     format!("{} in the last {} calls", parts.join(" and "), earliest + 1)
 }
 
-fn tool_call(asked: Asked<'_>) -> String {
-    let several = asked.tool_names.contains(", ");
+fn tool_call(call: ExplainedCall<'_>) -> String {
+    let several = call.tool_names.contains(", ");
     let plural = if several { "s" } else { "" };
-    let name = if asked.tool_names.is_empty() { String::new() } else { format!(" {}", asked.tool_names) };
-    let result = match (asked.counting, asked.tools) {
+    let name = if call.tool_names.is_empty() { String::new() } else { format!(" {}", call.tool_names) };
+    let result = match (call.counting, call.tools) {
         (Counting::Literal, _) => String::new(),
-        // The result of the call at hand will never come.
+        // The result of the current call is not known yet.
         (Counting::Progress, ToolTurn::Call(_)) => " with nothing new in its results".to_owned(),
         (Counting::Progress, _) => format!(" with the same result{plural}"),
     };
     format!("the same tool call{plural}{name}{result}")
 }
 
-/// Texts that are repeated; nothing where none are.
+/// Describes repeated texts. Returns `None` if there are none.
 fn alike(what: &str, distances: impl Iterator<Item = u32>) -> Option<String> {
     let (count, furthest) = distances.fold((0, 0), |(count, furthest), distance| (count + 1, distance.max(furthest)));
     let same = if furthest == 0 { "the same" } else { "nearly the same" };
     (count > 0).then(|| times(&format!("{same} {what}"), count))
 }
 
-/// The one at hand and those that it repeats.
+/// Counts the current call and the calls that it repeats.
 fn times(what: &str, repeats: usize) -> String {
     format!("{what} {} times", repeats + 1)
 }
@@ -78,44 +79,45 @@ mod tests {
         }
     }
 
-    fn asked(counting: Counting, tool_names: &str) -> Asked<'_> {
-        Asked { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
+    fn call(counting: Counting, tool_names: &str) -> ExplainedCall<'_> {
+        ExplainedCall { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
     }
 
     #[test]
-    fn a_tool_call_is_named_and_its_input_not_told_twice() {
+    fn a_tool_call_is_named_and_its_input_is_not_counted_twice() {
         let matches: Vec<_> = [2, 4, 6, 8].map(|ago| repeat(ago, Some(0), None, true)).into();
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "read_file")),
+            explain(&matches, call(Counting::Progress, "read_file")),
             "the same tool call read_file with the same result 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "grep, read_file")),
+            explain(&matches, call(Counting::Progress, "grep, read_file")),
             "the same tool calls grep, read_file with the same results 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "")),
+            explain(&matches, call(Counting::Progress, "")),
             "the same tool call with the same result 5 times in the last 9 calls",
             "where the request does not name the tools"
         );
     }
 
     #[test]
-    fn literal_counting_tells_the_input_apart_from_the_tool_call() {
+    fn literal_counting_names_the_input_and_the_tool_call_separately() {
         let mut matches: Vec<_> = (1..=10).map(|ago| repeat(ago, Some(0), None, false)).collect();
         matches[3].same_tool_call = true;
         assert_eq!(
-            explain(&matches, asked(Counting::Literal, "grep")),
+            explain(&matches, call(Counting::Literal, "grep")),
             "the same tool call grep 2 times and the same input 11 times in the last 11 calls"
         );
     }
 
     #[test]
-    fn input_and_answer_are_counted_apart() {
+    fn inputs_and_answers_are_counted_separately() {
         let mut matches: Vec<_> = (2..=5).map(|ago| repeat(ago, Some(0), Some(0), false)).collect();
         matches.insert(0, repeat(1, Some(0), None, false));
-        let said =
-            |matches: &[Match]| explain(matches, Asked { tools: ToolTurn::None, ..asked(Counting::Progress, "") });
+        let said = |matches: &[Match]| {
+            explain(matches, ExplainedCall { tools: ToolTurn::None, ..call(Counting::Progress, "") })
+        };
         assert_eq!(said(&matches), "the same input 6 times and the same answer 5 times in the last 6 calls");
         matches[4].response_distance = Some(2);
         assert_eq!(said(&matches), "the same input 6 times and nearly the same answer 5 times in the last 6 calls");
@@ -127,7 +129,7 @@ mod tests {
         let matches: Vec<_> = (1..=5).map(|ago| repeat(ago, Some(0), None, true)).collect();
         let tools = ToolTurn::Call(ToolSignature::new(1));
         assert_eq!(
-            explain(&matches, Asked { tools, ..asked(Counting::Progress, "get_weather") }),
+            explain(&matches, ExplainedCall { tools, ..call(Counting::Progress, "get_weather") }),
             "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls"
         );
     }

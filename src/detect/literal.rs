@@ -1,13 +1,13 @@
-//! Counting to the letter of the specification.
+//! Counts repeats to the letter of the specification.
 //!
 //! Prompts and answers within the similarity distance count, and so do identical tool signatures, whatever they led to.
-//! It stops a plain loop on its sixth call. It also stops most healthy agents that use tools, since the last user
-//! message stays the same through a whole chain of tool calls: `progress` is the default.
+//! This stops a simple loop on its sixth call. It also stops many healthy agents that use tools, because the last user
+//! message stays the same through a whole chain of tool calls. For that reason `progress` is the default.
 
 use super::score::{Repeat, Strength};
 use super::window::Call;
 
-/// What of each past call the current one repeats, the latest first.
+/// Returns what the current call repeats of each past call, the latest first.
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call) -> impl Iterator<Item = Repeat> + 'a {
     let latest = past.iter().rposition(|call| call.answer.text().is_some());
     let answer = latest.and_then(|index| past.get(index)?.answer.text());

@@ -1,6 +1,6 @@
-//! Detection: text to fingerprint, fingerprints to window, window to score, score to verdict.
+//! Detection: a call enters its window, the window gives a score, and the score gives a verdict.
 //!
-//! Pure: no host, no clock, no JSON. Each stage takes the type of the one before it and no other.
+//! Everything here is pure: no host, no clock, no JSON. Each stage takes the type of the stage before it and no other.
 
 pub mod explain;
 pub mod literal;

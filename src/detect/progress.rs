@@ -1,17 +1,17 @@
-//! Counting only repeats that got the agent nowhere.
+//! Counts only repeats that got the agent nowhere.
 //!
-//! The formula is the specification's; what differs is what counts as a repeat. Each rule can be switched off, so that
-//! its effect can be measured (docs/detection.md has the table).
+//! The formula is the one of the specification. What differs is what counts as a repeat. Each rule can be switched off, so
+//! that its effect can be measured: docs/detection.md has the table.
 //!
-//! The unit is a *step*: what the model did (its answer, or the tools it called) and what came back (the next request's
-//! fresh input). Healthy agents repeat halves of steps all the time: the same test command with a new output, different
-//! edits with the same empty output. A loop repeats whole steps, with nothing new in between.
+//! The unit is a *step*: what the model did (its answer, or the tools it called) together with what came back (the fresh
+//! input of the next request). Healthy agents repeat halves of steps all the time: the same test command with a new
+//! output, or different edits with the same empty output. A loop repeats whole steps, with nothing new in between.
 
 use super::score::{Repeat, Strength};
 use super::window::{Call, Past};
 use crate::turn::{Answer, ToolTurn};
 
-/// The rules, each on by default.
+/// The rules of progress counting. Each is on by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// A tool call repeats only with the same result, and a result only after the same call.
@@ -22,8 +22,8 @@ pub struct Rules {
     pub sameness: bool,
     /// Two repeats with something new in between count as one.
     pub novelty: bool,
-    /// A prompt that says too little to identify anything ("ok", an empty output) counts in full only while nothing
-    /// else comes at all.
+    /// A prompt that says too little to identify anything ("ok", an empty output) counts in full only as long as nothing
+    /// else comes.
     pub information: bool,
 }
 
@@ -34,10 +34,10 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// What the rules are called where one is switched off.
+    /// The names of the rules, for switching one off.
     pub const NAMES: [&'static str; 5] = ["results", "followups", "sameness", "novelty", "information"];
 
-    /// The same without one rule; nothing where no rule is called so.
+    /// Switches one rule off. Returns `None` if there is no rule of this name.
     pub fn without(self, name: &str) -> Option<Self> {
         Some(match name {
             "results" => Self { results: false, ..self },
@@ -50,10 +50,10 @@ impl Rules {
     }
 }
 
-/// Finds out which tools the results in the current call answer, from the call before it.
+/// Finds out which tool calls the results in the current call belong to, from the call before it.
 ///
-/// Not every client sends its tool calls back in a form that says so (some send results as plain user messages): then
-/// the calls that the last answer made are meant.
+/// Not every client sends its tool calls back in a form that tells, and some send results as user messages. In these cases
+/// the results belong to the tool calls of the last answer.
 pub fn attribute(latest: Option<&Call>, now: &mut Call) {
     if now.tools == ToolTurn::None
         && let Some(called) = latest.and_then(|call| call.answer.tools())
@@ -62,52 +62,52 @@ pub fn attribute(latest: Option<&Call>, now: &mut Call) {
     }
 }
 
-/// Whether no call before it brought the same.
+/// Whether no call before the current one brought the same.
 pub fn is_novel(past: &[Call], now: &Call) -> bool {
     !past.iter().any(|call| is_same_step(call, now))
 }
 
-/// A similar request that got the same answer was nothing new after all.
+/// Marks a call as not novel if a similar request before it got the same answer.
 pub fn revise(before: Past<'_>, call: &mut Call) {
     if call.novel && before.with_similar_input(call.input).any(|past| same_text(&past, call)) {
         call.novel = false;
     }
 }
 
-/// What of each past call the current one repeats, the latest first.
+/// Returns what the current call repeats of each past call, the latest first.
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
-    let spoken = Spoken::find(past, now);
+    let latest_text = LatestText::find(past, now);
     let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
-    let mut prompts = Chain { for_good: says_little, broken: false };
-    let mut responses = Chain { for_good: false, broken: false };
+    let mut prompts = Chain { breaks_permanently: says_little, broken: false };
+    let mut responses = Chain { breaks_permanently: false, broken: false };
     past.iter().enumerate().rev().map(move |(index, call)| {
         let novel = rules.novelty && call.novel;
-        let prompt = prompts.link(repeats_prompt(call, now, past, rules), novel);
-        let response = spoken.is_some_and(|spoken| spoken.is_repeated_by(index, call, rules));
+        let prompt = prompts.next(repeats_prompt(call, now, past, rules), novel);
+        let response = latest_text.is_some_and(|latest| latest.repeats(index, call, rules));
         Repeat {
             index,
             prompt,
-            response: responses.link(response, novel),
+            response: responses.next(response, novel),
             tool: if now.tools == ToolTurn::None { Strength::None } else { prompt },
         }
     })
 }
 
-/// Walks back from repeat to repeat: a link is weak if something new happened within it.
+/// A chain of repeats, followed from the latest call back. A repeat is weak if something new happened after it.
 struct Chain {
-    /// Whether anything else breaks the chain, and for good.
-    for_good: bool,
+    /// Whether any call that is not a repeat breaks the chain permanently.
+    breaks_permanently: bool,
     broken: bool,
 }
 
 impl Chain {
-    fn link(&mut self, repeated: bool, novel: bool) -> Strength {
+    fn next(&mut self, repeated: bool, novel: bool) -> Strength {
         if !repeated {
-            self.broken |= novel || self.for_good;
+            self.broken |= novel || self.breaks_permanently;
             return Strength::None;
         }
         let strength = if self.broken { Strength::Weak } else { Strength::Full };
-        self.broken &= self.for_good;
+        self.broken &= self.breaks_permanently;
         strength
     }
 }
@@ -128,7 +128,7 @@ fn repeats_prompt(call: &Call, now: &Call, past: &[Call], rules: Rules) -> bool 
     }
 }
 
-/// Whether a call got the answer that the latest answered call got, and one that says something.
+/// Whether a call got the same informative answer as the latest answered call.
 fn got_latest_answer(call: &Call, past: &[Call]) -> bool {
     let latest = past.iter().rev().find(|call| matches!(call.answer, Answer::Text(_)));
     latest.is_some_and(|latest| same_text(call, latest))
@@ -141,8 +141,8 @@ fn same_text(call: &Call, other: &Call) -> bool {
     }
 }
 
-/// Whether a call that is its own tool call (MCP) got the result that the latest such call got. A result that is not
-/// known, since it is still on its way or was lost, speaks for no progress.
+/// Whether a call that is itself a tool call (MCP) got the same result as the latest such call. If a result is not known,
+/// because it is still on its way or was lost, the call does not count as progress.
 fn got_latest_result(call: &Call, now: &Call, past: &[Call]) -> bool {
     let latest = past.iter().rev().filter(|call| call.tools == now.tools).find_map(|call| call.answer.text());
     match (call.answer.text(), latest) {
@@ -151,25 +151,25 @@ fn got_latest_result(call: &Call, now: &Call, past: &[Call]) -> bool {
     }
 }
 
-/// The latest answer, if it was words, and the request that came back after it.
+/// The latest answer, if it was text, with the calls around it.
 #[derive(Clone, Copy)]
-struct Spoken<'a> {
+struct LatestText<'a> {
     index: usize,
     latest: &'a Call,
     past: &'a [Call],
     now: &'a Call,
 }
 
-impl<'a> Spoken<'a> {
+impl<'a> LatestText<'a> {
     fn find(past: &'a [Call], now: &'a Call) -> Option<Self> {
         let answered = |call: &Call| !matches!(call.answer, Answer::Unknown | Answer::Failed);
         let index = past.iter().rposition(answered)?;
         let latest = past.get(index)?;
-        let judged_as_tool = matches!(latest.tools, ToolTurn::Call(_)) || !matches!(latest.answer, Answer::Text(_));
-        (!judged_as_tool).then_some(Self { index, latest, past, now })
+        let is_tool_result = matches!(latest.tools, ToolTurn::Call(_)) || !matches!(latest.answer, Answer::Text(_));
+        (!is_tool_result).then_some(Self { index, latest, past, now })
     }
 
-    fn is_repeated_by(&self, index: usize, call: &Call, rules: Rules) -> bool {
+    fn repeats(&self, index: usize, call: &Call, rules: Rules) -> bool {
         let (Answer::Text(text), Answer::Text(latest)) = (call.answer, self.latest.answer) else { return false };
         if index >= self.index || !text.is_similar(latest) {
             return false;
@@ -184,7 +184,7 @@ impl<'a> Spoken<'a> {
             && (same_followup || (latest.informative && text.is_same(latest)))
     }
 
-    /// The call after the one at `index`.
+    /// Returns the call after the one at `index`.
     fn after(&self, index: usize) -> Option<&'a Call> {
         if index + 1 == self.past.len() { Some(self.now) } else { self.past.get(index + 1) }
     }

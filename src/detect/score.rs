@@ -1,10 +1,12 @@
-//! The window to a score with named contributions.
+//! Scores a call against its window.
 //!
 //! `score = similar_prompts x 1.0 + similar_responses x 2.0 + repeated_tool_calls x 1.5`, over the last `window_size`
 //! calls, the current one included. What counts as a repeat is decided in [`literal`](super::literal) and
-//! [`progress`](super::progress); this file only adds up.
+//! [`progress`](super::progress). This file only adds up.
 
-use super::explain::{Asked, explain};
+use std::fmt;
+
+use super::explain::{ExplainedCall, explain};
 use super::literal;
 use super::progress::{self, Rules};
 use super::window::{Call, Past, Sequence, Window};
@@ -14,17 +16,17 @@ use crate::wire::{Counting, Match, Signals};
 /// How much one past call adds to one signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strength {
-    /// It is not repeated.
+    /// The call is not repeated.
     #[default]
     None,
-    /// It is repeated, but something new happened in between: two of these count as one.
+    /// The call is repeated, but something new happened in between. Two of these count as one.
     Weak,
-    /// It is repeated.
+    /// The call is repeated.
     Full,
 }
 
 impl Strength {
-    /// Full or nothing.
+    /// Returns `Full` if the call is repeated, and otherwise `None`.
     pub fn full(repeated: bool) -> Self {
         if repeated { Self::Full } else { Self::None }
     }
@@ -37,46 +39,57 @@ impl Strength {
 /// What one past call has in common with the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeat {
-    /// Where in the window.
+    /// The index of the past call in the window.
     pub index: usize,
-    /// Its input is repeated.
+    /// How strongly its input is repeated.
     pub prompt: Strength,
-    /// The answer to it is repeated by the latest answer.
+    /// How strongly its answer is repeated by the latest answer.
     pub response: Strength,
-    /// Its tool call is repeated.
+    /// How strongly its tool call is repeated.
     pub tool: Strength,
 }
 
 /// How much a call looks like part of a loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+///
+/// The weights are multiples of one half, so a score is kept as a whole number of half points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// The weighted sum.
-    pub value: f64,
-    /// What it is the sum of.
+    /// The weighted sum, in half points.
+    pub half_points: u32,
+    /// The counts that are summed up.
     pub signals: Signals,
 }
 
 impl Score {
-    /// The weighted sum of the specification.
+    /// Computes the weighted sum of the specification.
     pub fn of(signals: Signals) -> Self {
-        let value = f64::from(signals.similar_prompts) * 1.0
-            + f64::from(signals.similar_responses) * 2.0
-            + f64::from(signals.repeated_tool_calls) * 1.5;
-        Self { value, signals }
+        let half_points = signals.similar_prompts * 2 + signals.similar_responses * 4 + signals.repeated_tool_calls * 3;
+        Self { half_points, signals }
     }
 
-    /// The number in writing. Scores are whole or half: that takes none of the code that writes any number there is.
-    pub fn text(&self) -> String {
-        let halves = (self.value * 2.0) as u64;
-        let whole = (halves / 2).to_string();
-        if halves.is_multiple_of(2) { whole } else { whole + ".5" }
+    /// Returns the score in points.
+    pub fn value(&self) -> f64 {
+        f64::from(self.half_points) / 2.0
+    }
+
+    /// Whether the score is above the threshold, which is in points.
+    pub fn exceeds(&self, threshold: f64) -> bool {
+        f64::from(self.half_points) > threshold * 2.0
     }
 }
 
-/// How a window is judged.
+/// Shows the score in points.
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = if self.half_points.is_multiple_of(2) { "" } else { ".5" };
+        write!(f, "{}{half}", self.half_points / 2)
+    }
+}
+
+/// Scores calls by an agent's settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Judge {
-    /// Calls looked at, the current one included.
+pub struct Scorer {
+    /// How many calls are looked at, the current one included.
     pub window_size: u32,
     /// How repeats are counted.
     pub counting: Counting,
@@ -84,9 +97,9 @@ pub struct Judge {
     pub rules: Rules,
 }
 
-impl Judge {
-    /// Scores a call against the window and adds it.
-    pub fn observe(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
+impl Scorer {
+    /// Scores a call against the window and adds it to the window.
+    pub fn score(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
         let past = window.last(self.window_size.saturating_sub(1) as usize);
         let score = match self.counting {
             Counting::Literal => add_up(literal::repeats(&past.calls(), &call)),
@@ -95,11 +108,11 @@ impl Judge {
         (score, window.push(call, self.window_size))
     }
 
-    /// Completes a call from those before it, and scores it.
+    /// Scores a call by progress counting. Completes the call with what the calls before it tell.
     fn progress(&self, past: Past<'_>, call: &mut Call) -> Score {
         progress::attribute(past.latest().as_ref(), call);
-        // Most calls of a healthy agent are like nothing before them, and no rule makes a repeat of that.
-        if !past.echoes(call.input) {
+        // Most calls of a healthy agent resemble nothing before them, and then no rule finds a repeat.
+        if !past.has_repeats_of(call.input) {
             call.novel = true;
             return Score::default();
         }
@@ -108,9 +121,9 @@ impl Judge {
         add_up(progress::repeats(&past, call, self.rules))
     }
 
-    /// Attaches an answer to its call. False where the call has left the window.
-    pub fn answer(&self, window: &mut Window, sequence: Sequence, answer: Answer) -> bool {
-        match window.answer(sequence, answer) {
+    /// Attaches an answer to its call. Returns false if the call has left the window.
+    pub fn attach_answer(&self, window: &mut Window, sequence: Sequence, answer: Answer) -> bool {
+        match window.attach_answer(sequence, answer) {
             Some((before, mut slot)) => {
                 let mut call = slot.call();
                 progress::revise(before, &mut call);
@@ -121,14 +134,14 @@ impl Judge {
         }
     }
 
-    /// Why the window's last call has the score it has: in words, and the past calls that it repeats.
+    /// Explains the score of the window's last call: in words, and by the past calls that it repeats.
     pub fn explain(&self, window: &Window, tool_names: &str) -> (String, Vec<Match>) {
         let matches = self.matches(window);
         let tools = window.last(1).latest().map(|now| now.tools).unwrap_or_default();
-        (explain(&matches, Asked { counting: self.counting, tools, tool_names }), matches)
+        (explain(&matches, ExplainedCall { counting: self.counting, tools, tool_names }), matches)
     }
 
-    /// The past calls that the window's last one repeats, the latest first.
+    /// Returns the past calls that the window's last call repeats, the latest first.
     pub fn matches(&self, window: &Window) -> Vec<Match> {
         let calls = window.calls();
         let Some((now, past)) = calls.split_last() else { return Vec::new() };
@@ -175,7 +188,7 @@ fn add_up(repeats: impl Iterator<Item = Repeat>) -> Score {
     })
 }
 
-/// Repeats of one signal.
+/// The repeats of one signal.
 #[derive(Default)]
 struct Count {
     full: u32,
@@ -204,7 +217,7 @@ mod tests {
     use crate::turn::{ToolSignature, ToolTurn};
     use proptest::prelude::*;
 
-    /// Texts of which some are the same, some similar, and some neither.
+    /// Fingerprints of which some are the same, some similar, and some neither.
     fn text() -> impl Strategy<Value = Fingerprint> {
         let hash = prop_oneof![Just(0), Just(1), Just(0xFFFF), Just(0xFFF8), any::<u64>()];
         (hash, 0..2u32, any::<bool>()).prop_map(|(hash, digest, informative)| Fingerprint {
@@ -247,15 +260,15 @@ mod tests {
         })
     }
 
-    /// The rules on every past call, none of them left out.
-    fn observe_in_full(judge: &Judge, past: &[Call], mut call: Call) -> (Score, Call) {
-        let past = &past[past.len().saturating_sub(judge.window_size as usize - 1)..];
-        match judge.counting {
+    /// Scores a call by applying the rules to every past call, without the shortcut.
+    fn score_in_full(scorer: &Scorer, past: &[Call], mut call: Call) -> (Score, Call) {
+        let past = &past[past.len().saturating_sub(scorer.window_size as usize - 1)..];
+        match scorer.counting {
             Counting::Literal => (add_up(literal::repeats(past, &call)), call),
             Counting::Progress => {
                 progress::attribute(past.last(), &mut call);
                 call.novel = progress::is_novel(past, &call);
-                (add_up(progress::repeats(past, &call, judge.rules)), call)
+                (add_up(progress::repeats(past, &call, scorer.rules)), call)
             }
         }
     }
@@ -264,7 +277,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn leaving_out_what_is_like_nothing_changes_no_score(
+        fn the_shortcut_for_calls_that_resemble_nothing_changes_no_score(
             past in prop::collection::vec(call(), 0..12),
             now in call(),
             window_size in 1u32..12,
@@ -272,14 +285,14 @@ mod tests {
             rules in rules(),
         ) {
             let counting = if literal { Counting::Literal } else { Counting::Progress };
-            let judge = Judge { window_size, counting, rules };
+            let scorer = Scorer { window_size, counting, rules };
             let mut window = Window::empty(0, counting);
             for call in &past {
                 window.push(*call, 20);
             }
-            let (score, _) = judge.observe(&mut window, now);
+            let (score, _) = scorer.score(&mut window, now);
             let added = window.calls().last().copied();
-            prop_assert_eq!((score, added), { let (score, call) = observe_in_full(&judge, &past, now); (score, Some(call)) });
+            prop_assert_eq!((score, added), { let (score, call) = score_in_full(&scorer, &past, now); (score, Some(call)) });
         }
 
         #[test]
@@ -291,8 +304,8 @@ mod tests {
             let at = at % past.len();
             let mut window = Window::empty(0, Counting::Progress);
             let sequences: Vec<_> = past.iter().map(|call| window.push(*call, 20)).collect();
-            let judge = Judge { window_size: 20, counting: Counting::Progress, rules: Rules::default() };
-            prop_assert!(judge.answer(&mut window, sequences[at], answer));
+            let scorer = Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default() };
+            prop_assert!(scorer.attach_answer(&mut window, sequences[at], answer));
             let told = |call: &Call| match (call.answer, answer) {
                 (Answer::Text(a), Answer::Text(b)) => call.input.is_similar(past[at].input) && a.informative && a.is_same(b),
                 _ => false,
@@ -305,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_score_is_written_as_the_number_it_is() {
+    fn a_score_is_shown_as_the_number_it_is() {
         for number in 0..1000 {
             let signals = Signals {
                 similar_prompts: number % 10,
@@ -313,7 +326,7 @@ mod tests {
                 repeated_tool_calls: number / 100,
             };
             let score = Score::of(signals);
-            assert_eq!(score.text(), score.value.to_string());
+            assert_eq!(score.to_string(), score.value().to_string());
         }
     }
 }

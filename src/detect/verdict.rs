@@ -1,29 +1,29 @@
-//! Score and policy to a verdict.
+//! Decides what happens to a call with a given score.
 
 use super::score::Score;
 use crate::wire::Action;
 
-/// What is to be done about a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Forward it.
+    /// It is forwarded.
     Allow,
-    /// Forward it, and record that it would have been stopped.
-    Observe,
-    /// Refuse it and what follows for a while.
+    /// It is forwarded, and recorded as one that would have been stopped.
+    WouldKill,
+    /// It is refused, and so are all calls of the agent for a while.
     Block,
-    /// Deactivate the agent.
+    /// It is refused, and the agent is deactivated.
     Kill,
 }
 
-/// A call trips when its score *exceeds* the threshold.
+/// Decides on a call. It trips when its score *exceeds* the threshold.
 pub fn decide(score: &Score, threshold: f64, action: Action) -> Verdict {
-    if score.value <= threshold {
+    if !score.exceeds(threshold) {
         return Verdict::Allow;
     }
     match action {
         Action::Deactivate => Verdict::Kill,
         Action::Block => Verdict::Block,
-        Action::Observe => Verdict::Observe,
+        Action::Observe => Verdict::WouldKill,
     }
 }

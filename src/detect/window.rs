@@ -1,28 +1,28 @@
-//! The last few calls of one agent, oldest first, as the bytes that shared data keeps.
+//! The sliding window: the most recent calls, oldest first, in a fixed binary layout.
 //!
-//! Pure: no clock, no host. The caller says what time it is, so a test is a table and never sleeps. The compare-and-swap
-//! around a window lives with the caller. Calls are numbered for ever; an answer finds its call by that number, whatever
-//! the order in which answers end, and an answer to a call that has left the window is dropped.
+//! The window is stored in Envoy's shared data, so it is read and written on every request. All operations work on the
+//! bytes directly: a call is appended at the end and dropped from the start, an answer is written into its call, and of
+//! calls that resemble nothing only the hashes are read. The caller passes the time, and does the compare-and-swap.
 //!
-//! The bytes are worked on as they are: a call is added at their end and dropped from their start, an answer is written
-//! into its call, and of the calls that are like nothing at hand only the hashes are ever read.
+//! Calls are numbered. An answer finds its call by the number, in whatever order answers end. An answer to a call that has
+//! left the window is dropped.
 //!
-//! A window belongs to one generation of the policy and one way of counting: bytes of another, of another version of
-//! this code, or of half a call, are an empty window. That is how "cleared on activate" reaches every worker.
+//! A window belongs to one generation of the policy, one counting mode and one version of this code. Bytes that belong to
+//! another, or that end in the middle of a call, are treated as an empty window.
 
 use super::entry::{self, Entry};
 use crate::fingerprint::Fingerprint;
 use crate::turn::{Answer, ToolTurn};
 use crate::wire::Counting;
 
-/// One call as the window keeps it.
+/// One call, as the window keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// When the request came, in milliseconds since 1970.
     pub at_ms: u64,
     /// What was new in the request.
     pub input: Fingerprint,
-    /// The tools it is about.
+    /// The tools that the request is about.
     pub tools: ToolTurn,
     /// What came back.
     pub answer: Answer,
@@ -30,21 +30,22 @@ pub struct Call {
     pub novel: bool,
 }
 
-/// A call's number, by which its answer finds it.
+/// The number of a call, by which its answer finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u32);
 
 impl Sequence {
-    /// From the digits of a number.
+    /// Parses the digits of a number.
     pub fn parse(digits: &[u8]) -> Option<Self> {
         std::str::from_utf8(digits).ok()?.parse().ok().map(Self)
     }
 }
 
-/// The version of the bytes. Any other is an empty window.
+/// The version of the layout.
 const VERSION: u8 = 1;
-/// Version, counting and generation; then the number of the next call; then the calls.
-const NEXT: usize = 10;
+/// The offset of the next call's number. Version, counting mode and generation come before it.
+const NEXT_NUMBER: usize = 10;
+/// The offset of the first call.
 const CALLS: usize = 14;
 
 /// The last calls of one agent.
@@ -52,71 +53,71 @@ const CALLS: usize = 14;
 pub struct Window(Vec<u8>);
 
 impl Window {
-    /// A window with nothing in it.
+    /// Creates an empty window.
     pub fn empty(generation: u64, counting: Counting) -> Self {
         let mut bytes = Vec::with_capacity(CALLS + entry::LEN);
-        bytes.extend(beginning(generation, counting));
+        bytes.extend(header(generation, counting));
         bytes.resize(CALLS, 0);
         Self(bytes)
     }
 
-    /// The window in these bytes, or an empty one where they are of another time.
+    /// Decodes a window. Returns an empty one if the bytes belong to another generation, counting mode or version.
     pub fn decode(bytes: &[u8], generation: u64, counting: Counting) -> Self {
         let whole = bytes.len().checked_sub(CALLS).is_some_and(|calls| calls % entry::LEN == 0);
-        if !whole || !bytes.starts_with(&beginning(generation, counting)) {
+        if !whole || !bytes.starts_with(&header(generation, counting)) {
             return Self::empty(generation, counting);
         }
-        // One more than there are: the next call is about to be added.
+        // Room for one more call, which is usually added next.
         let mut room = Vec::with_capacity(bytes.len() + entry::LEN);
         room.extend_from_slice(bytes);
         Self(room)
     }
 
-    /// The bytes to keep: 14, and 49 for each call.
+    /// Returns the encoded window: 14 bytes, and 49 for each call.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same, for good.
+    /// Returns the encoded window.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// The calls, oldest first.
+    /// Decodes all calls, oldest first.
     pub fn calls(&self) -> Vec<Call> {
         Past(self.entries()).calls()
     }
 
-    /// The last calls, at most `count`.
+    /// Returns the last calls, at most `count` of them.
     pub fn last(&self, count: usize) -> Past<'_> {
         let entries = self.entries();
         Past(entries.get(entries.len().saturating_sub(count)..).unwrap_or_default())
     }
 
-    /// Adds a call and drops the oldest ones beyond `size`.
+    /// Adds a call, and drops the oldest calls if there are more than `size`.
     pub fn push(&mut self, call: Call, size: u32) -> Sequence {
         let sequence = self.next();
         self.0.extend_from_slice(&entry::encode(&call));
         let excess = self.entries().len().saturating_sub(size as usize);
         self.0.drain(CALLS..CALLS + excess * entry::LEN);
-        if let Some(next) = self.0.get_mut(NEXT..CALLS) {
+        if let Some(next) = self.0.get_mut(NEXT_NUMBER..CALLS) {
             next.copy_from_slice(&sequence.0.wrapping_add(1).to_le_bytes());
         }
         sequence
     }
 
-    /// Attaches an answer to its call and gives the call with those before it, or nothing where it has left the window.
-    pub fn answer(&mut self, sequence: Sequence, answer: Answer) -> Option<(Past<'_>, Slot<'_>)> {
+    /// Attaches an answer to its call. Returns the calls before it and the call, or `None` if it has left the window.
+    pub fn attach_answer(&mut self, sequence: Sequence, answer: Answer) -> Option<(Past<'_>, CallMut<'_>)> {
         let back = self.next().0.wrapping_sub(sequence.0) as usize;
         let (entries, _) = self.0.get_mut(CALLS..)?.as_chunks_mut();
         let (before, from) = entries.split_at_mut_checked(entries.len().checked_sub(back)?)?;
-        let mut slot = Slot(from.first_mut()?);
+        let mut slot = CallMut(from.first_mut()?);
         slot.put(&Call { answer, ..slot.call() });
         Some((Past(before), slot))
     }
 
     fn next(&self) -> Sequence {
-        let next = self.0.get(NEXT..CALLS).and_then(|bytes| bytes.first_chunk());
+        let next = self.0.get(NEXT_NUMBER..CALLS).and_then(|bytes| bytes.first_chunk());
         Sequence(next.map_or(0, |bytes| u32::from_le_bytes(*bytes)))
     }
 
@@ -125,42 +126,42 @@ impl Window {
     }
 }
 
-/// What the bytes of a window begin with.
-fn beginning(generation: u64, counting: Counting) -> [u8; NEXT] {
+/// Returns the bytes with which an encoded window begins.
+fn header(generation: u64, counting: Counting) -> [u8; NEXT_NUMBER] {
     let [a, b, c, d, e, f, g, h] = generation.to_le_bytes();
     [VERSION, counting as u8, a, b, c, d, e, f, g, h]
 }
 
-/// Calls of a window, as bytes, oldest first.
+/// Encoded calls of a window, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a>(&'a [[u8; entry::LEN]]);
 
 impl<'a> Past<'a> {
-    /// All of them.
+    /// Decodes all of them.
     pub fn calls(self) -> Vec<Call> {
         self.entries().map(Entry::call).collect()
     }
 
-    /// The latest.
+    /// Decodes the latest call.
     pub fn latest(self) -> Option<Call> {
         self.entries().next_back().map(Entry::call)
     }
 
-    /// Those whose input is similar.
+    /// Decodes the calls whose input is similar to this one.
     pub fn with_similar_input(self, input: Fingerprint) -> impl Iterator<Item = Call> {
         self.entries().filter(move |entry| entry.input().is_similar(input.simhash)).map(Entry::call)
     }
 
-    /// Whether anything repeats itself at all, however little it may mean: this input is similar to that of a call, or
-    /// the words of the latest answer to those of one before it.
-    pub fn echoes(self, input: Fingerprint) -> bool {
-        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.echoes_its_latest_answer()
+    /// Whether anything is repeated at all: this input is similar to the input of a call, or the text of the latest answer
+    /// is similar to the text of an earlier one.
+    pub fn has_repeats_of(self, input: Fingerprint) -> bool {
+        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.repeats_its_latest_answer()
     }
 
-    fn echoes_its_latest_answer(self) -> bool {
+    fn repeats_its_latest_answer(self) -> bool {
         let mut entries = self.entries().rev();
-        let latest = entries.find_map(Entry::words);
-        latest.is_some_and(|latest| entries.filter_map(Entry::words).any(|words| words.is_similar(latest)))
+        let latest = entries.find_map(Entry::answer_text);
+        latest.is_some_and(|latest| entries.filter_map(Entry::answer_text).any(|text| text.is_similar(latest)))
     }
 
     fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'a>> + ExactSizeIterator {
@@ -168,17 +169,17 @@ impl<'a> Past<'a> {
     }
 }
 
-/// The place of one call in a window.
+/// One encoded call of a window, for changing it.
 #[derive(Debug)]
-pub struct Slot<'a>(&'a mut [u8; entry::LEN]);
+pub struct CallMut<'a>(&'a mut [u8; entry::LEN]);
 
-impl Slot<'_> {
-    /// The call in it.
+impl CallMut<'_> {
+    /// Decodes the call.
     pub fn call(&self) -> Call {
         Entry(self.0).call()
     }
 
-    /// Puts a call into it.
+    /// Replaces the call.
     pub fn put(&mut self, call: &Call) {
         *self.0 = entry::encode(call);
     }
@@ -237,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_window(bytes: Vec<u8>, generation: u64) {
+        fn any_bytes_can_be_decoded(bytes: Vec<u8>, generation: u64) {
             let window = Window::decode(&bytes, generation, Counting::Progress);
             prop_assert_eq!(Window::decode(window.bytes(), generation, Counting::Progress), window);
         }
@@ -259,23 +260,23 @@ mod tests {
         }
         assert_eq!(numbers(&window), (5..25).collect::<Vec<_>>());
         window.push(numbered(25), 3);
-        assert_eq!(numbers(&window), [23, 24, 25], "a smaller window drops what no longer fits");
+        assert_eq!(numbers(&window), [23, 24, 25], "a smaller window drops the calls that no longer fit");
     }
 
     #[test]
-    fn each_answer_lands_on_its_own_call_whatever_the_order() {
+    fn each_answer_is_attached_to_its_own_call_in_any_order() {
         let mut window = Window::empty(0, Counting::Progress);
         let first = window.push(numbered(1), 3);
         let second = window.push(numbered(2), 3);
         let text = |digest| Answer::Text(Fingerprint { digest, ..Fingerprint::default() });
-        assert!(window.answer(second, text(2)).is_some());
-        assert!(window.answer(first, text(1)).is_some());
+        assert!(window.attach_answer(second, text(2)).is_some());
+        assert!(window.attach_answer(first, text(1)).is_some());
         let answers: Vec<_> = window.calls().iter().map(|call| call.answer).collect();
         assert_eq!(answers, [text(1), text(2)]);
         window.push(numbered(3), 3);
         window.push(numbered(4), 3);
-        assert!(window.answer(first, text(9)).is_none(), "the first call has left the window");
-        assert!(window.answer(Sequence(99), text(9)).is_none(), "a call that never was");
+        assert!(window.attach_answer(first, text(9)).is_none(), "the first call has left the window");
+        assert!(window.attach_answer(Sequence(99), text(9)).is_none(), "there is no such call");
         assert!(window.calls().iter().all(|call| call.answer != text(9)));
     }
 

@@ -1,7 +1,7 @@
-//! The real host: Envoy, through the proxy-wasm SDK. The only file that names it, and it makes no decisions.
+//! The real host: Envoy, through the proxy-wasm SDK. This is the only file that names the SDK, and it makes no decisions.
 //!
-//! Only functions that return bytes are used, since the SDK's string ones panic on what is not UTF-8, and every error is
-//! taken as "nothing there". Headers are read in their own phase only: elsewhere the SDK panics.
+//! Only functions that return bytes are used, because the SDK's string functions panic on invalid UTF-8. Every error is
+//! taken to mean that the value is absent. Headers are read only in their own phase, because the SDK panics elsewhere.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::{Action, BufferType, ContextType, LogLevel, MapType, MetricType};
 
-use super::{CallId, Host, Incoming, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
+use super::{CallId, Host, Incoming, Mismatch, Outgoing, SharedValue, StreamHost, Version};
 use crate::config::Config;
 use crate::headers::Headers;
-use crate::link::sync::{Root, TICK_MS};
+use crate::link::{Link, TICK_MS};
 use crate::metrics::{self, Kind, Metric};
 use crate::reply::Reply;
-use crate::stream::{CALL_NOTE, Flow, Stream};
+use crate::stream::{CALL_PROPERTY, Flow, Stream};
 use crate::worker::Worker;
 
 proxy_wasm::main! {{
@@ -25,10 +25,10 @@ proxy_wasm::main! {{
     proxy_wasm::set_root_context(|_| Box::new(EnvoyRoot::default()));
 }}
 
-/// The header by which the sidecar's own answers are told from those that Envoy makes in its name.
-const MARKER: &str = "x-kill-switch";
+/// The header that marks the sidecar's own answers. Envoy's answers in its place do not have it.
+const MARKER_HEADER: &str = "x-kill-switch";
 
-/// Envoy as seen from one worker.
+/// Envoy, as seen from one worker.
 #[derive(Clone, Default)]
 struct Envoy {
     cluster: String,
@@ -62,24 +62,24 @@ impl Envoy {
 
 impl Host for Envoy {
     fn now_ns(&self) -> u64 {
-        plain::now_ns()
+        fast::now_ns()
     }
 
     fn random(&self) -> u64 {
         RandomState::new().build_hasher().finish()
     }
 
-    fn get(&self, key: &str) -> Stored {
+    fn get(&self, key: &str) -> SharedValue {
         match hostcalls::get_shared_data(key) {
             Ok((bytes, cas)) => {
-                Stored { bytes: bytes.unwrap_or_default(), version: cas.map_or(Version::Absent, Version::At) }
+                SharedValue { bytes: bytes.unwrap_or_default(), version: cas.map_or(Version::Absent, Version::At) }
             }
-            Err(_) => Stored::default(),
+            Err(_) => SharedValue::default(),
         }
     }
 
     fn set(&self, key: &str, bytes: &[u8], version: Version) -> Result<(), Mismatch> {
-        // The host ignores the version of an absent key; this one means "only if absent".
+        // The host ignores the version of an absent key. This version means "only if the key is absent".
         const ONLY_IF_ABSENT: u32 = u32::MAX;
         let cas = match version {
             Version::Absent => ONLY_IF_ABSENT,
@@ -111,10 +111,6 @@ impl Host for Envoy {
     fn record(&self, metric: Metric, value: u64) {
         let _ = hostcalls::record_metric(self.metric(metric), value);
     }
-
-    fn log(&self, level: Level, line: &str) {
-        log(level, line);
-    }
 }
 
 impl StreamHost for Envoy {
@@ -134,12 +130,8 @@ impl StreamHost for Envoy {
         hostcalls::get_property(path.to_vec()).ok().flatten()
     }
 
-    fn note(&self, name: &str, value: &str) {
-        plain::set_property(name, value);
-    }
-
-    fn noted(&self, name: &str) -> Option<Vec<u8>> {
-        self.property(&[name])
+    fn set_property(&self, name: &str, value: &str) {
+        fast::set_property(name, value);
     }
 
     fn request_body(&self, start: usize, max: usize) -> Vec<u8> {
@@ -155,19 +147,11 @@ impl StreamHost for Envoy {
     }
 }
 
-fn log(level: Level, line: &str) {
-    let level = match level {
-        Level::Info => LogLevel::Info,
-        Level::Warn => LogLevel::Warn,
-    };
-    let _ = hostcalls::log(level, line);
-}
-
-/// The root: one in each worker and one on the main thread.
+/// The root context. There is one in each worker and one on the main thread.
 #[derive(Default)]
 struct EnvoyRoot {
     envoy: Rc<Envoy>,
-    running: Option<(Rc<Worker>, Root)>,
+    running: Option<(Rc<Worker>, Link)>,
 }
 
 impl EnvoyRoot {
@@ -177,28 +161,28 @@ impl EnvoyRoot {
         let name = config.envoy_name.clone().or(node).unwrap_or_else(|| "envoy".to_owned());
         self.envoy = Rc::new(Envoy::new(&config));
         let worker = Rc::new(Worker::new(config, name));
-        let root = Root::new(Rc::clone(&worker), &*self.envoy);
-        self.running = Some((worker, root));
-        declare_call_note();
+        let link = Link::new(Rc::clone(&worker), &*self.envoy);
+        self.running = Some((worker, link));
+        declare_call_property();
         let _ = hostcalls::set_tick_period(Duration::from_millis(TICK_MS));
     }
 }
 
 impl Context for EnvoyRoot {
     fn on_http_call_response(&mut self, token: u32, headers: usize, body: usize, _: usize) {
-        let Some((_, root)) = &mut self.running else { return };
+        let Some((_, link)) = &mut self.running else { return };
         let header = |name| hostcalls::get_map_value_bytes(MapType::HttpCallResponseHeaders, name).ok().flatten();
-        // No headers: the call was cut off, and asking for any would panic.
+        // Without headers the call was cut off, and asking for one would panic.
         let answer = (headers > 0).then(|| {
             let status = header(":status").and_then(|status| String::from_utf8(status).ok()?.parse().ok());
             let bytes = hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, body).ok().flatten();
             Incoming {
                 status: status.unwrap_or(0),
-                from_sidecar: header(MARKER).is_some(),
+                from_sidecar: header(MARKER_HEADER).is_some(),
                 body: bytes.unwrap_or_default(),
             }
         });
-        root.response(&*self.envoy, CallId(token), answer);
+        link.response(&*self.envoy, CallId(token), answer);
     }
 }
 
@@ -208,19 +192,19 @@ impl RootContext for EnvoyRoot {
         match Config::parse(&bytes, &|name| std::env::var(name).ok()) {
             Ok(config) => {
                 self.start(config);
-                log(Level::Info, concat!("agent kill switch ", env!("CARGO_PKG_VERSION"), " is ready"));
+                log::info!("agent kill switch {} is ready", env!("CARGO_PKG_VERSION"));
                 true
             }
             Err(error) => {
-                let _ = hostcalls::log(LogLevel::Error, &format!("agent kill switch: the configuration: {error}"));
+                log::error!("agent kill switch: the configuration: {error}");
                 false
             }
         }
     }
 
     fn on_tick(&mut self) {
-        if let Some((_, root)) = &mut self.running {
-            root.tick(&*self.envoy);
+        if let Some((_, link)) = &mut self.running {
+            link.tick(&*self.envoy);
         }
     }
 
@@ -234,11 +218,11 @@ impl RootContext for EnvoyRoot {
     }
 }
 
-/// Makes the note of a judged call live as long as the request, so that the pass after an internal redirect finds it.
+/// Makes the property of a scored call live as long as the request, so that the pass after an internal redirect finds it.
 /// The arguments are a protobuf message: 1 = name, 3 = type (1, a string), 5 = life span (1, the request).
-fn declare_call_note() {
-    let mut arguments = vec![0x0A, CALL_NOTE.len() as u8];
-    arguments.extend_from_slice(CALL_NOTE.as_bytes());
+fn declare_call_property() {
+    let mut arguments = vec![0x0A, CALL_PROPERTY.len() as u8];
+    arguments.extend_from_slice(CALL_PROPERTY.as_bytes());
     arguments.extend_from_slice(&[0x18, 1, 0x28, 1]);
     let _ = hostcalls::call_foreign_function("declare_property", Some(&arguments));
 }
@@ -291,8 +275,8 @@ impl HttpContext for EnvoyStream {
     }
 }
 
-/// What every request asks, without what the SDK makes of it: dates, lists of names, panics.
-mod plain {
+/// Host functions that every request calls, without the conversions and panics of the SDK's versions.
+mod fast {
     #![allow(unsafe_code)] // declares and calls two functions of the host's documented interface
 
     #[link(wasm_import_module = "env")]
@@ -301,22 +285,22 @@ mod plain {
         fn proxy_set_property(path: *const u8, path_len: usize, value: *const u8, value_len: usize) -> u32;
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the time in nanoseconds since 1970.
     pub fn now_ns() -> u64 {
         let mut time = 0;
-        // SAFETY: the host writes where the pointer points, which is on this stack. It has no other status than success.
+        // SAFETY: the host writes to the pointer, which points to this stack. It always succeeds.
         unsafe { proxy_get_current_time_nanoseconds(&raw mut time) };
         time
     }
 
-    /// Sets a property whose path is one name.
+    /// Sets a property whose path is a single name.
     pub fn set_property(name: &str, value: &str) {
-        // SAFETY: every pointer goes with the length of the text it comes from, and the host copies what it keeps.
+        // SAFETY: every pointer is passed with the length of its text, and the host copies what it keeps.
         unsafe { proxy_set_property(name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
     }
 }
 
-/// All headers in one call and one allocation, where the SDK's function makes two for each header.
+/// Reads all headers in one call and one allocation. The SDK's function makes two allocations for each header.
 mod pairs {
     #![allow(unsafe_code)] // declares and calls one function of the host's documented interface
 
@@ -331,18 +315,18 @@ mod pairs {
 
     pub fn read(map: MapType) -> Headers {
         let (mut data, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: the host writes where the two pointers point, which is on this stack.
+        // SAFETY: the host writes to the two pointers, which point to this stack.
         let status = unsafe { proxy_get_header_map_pairs(map as u32, &raw mut data, &raw mut len) };
         if status != 0 || data.is_null() {
             return Headers::default();
         }
-        // SAFETY: the host had this module allocate `len` bytes, filled them, and gives them away. The SDK's allocation
-        // function makes a `Vec` of that capacity, so that this is what it is given back as.
+        // SAFETY: the host let this module allocate `len` bytes, filled them, and passes ownership back. The SDK's
+        // allocation function creates a `Vec` of that capacity, so a `Vec` may take them over.
         Headers::new(unsafe { Vec::from_raw_parts(data, len, len) })
     }
 }
 
-/// A reply with a reason for `%RESPONSE_CODE_DETAILS%`, which the SDK's function does not pass on.
+/// Sends a reply with a reason for `%RESPONSE_CODE_DETAILS%`, which the SDK's function does not pass on.
 mod local_reply {
     #![allow(unsafe_code)] // declares and calls one function of the host's documented interface
 
@@ -363,12 +347,12 @@ mod local_reply {
         ) -> u32;
     }
 
-    /// Lets Envoy derive the grpc-status from the HTTP status.
+    /// Makes Envoy derive the grpc-status from the HTTP status.
     const NO_GRPC_STATUS: i32 = -1;
 
     pub fn send(reply: &Reply) {
         let headers = Headers::encode(reply.headers.iter().map(|(name, value)| (*name, value.as_bytes())));
-        // SAFETY: every pointer goes with the length of the slice it comes from, and the host copies what it keeps.
+        // SAFETY: every pointer is passed with the length of its slice, and the host copies what it keeps.
         unsafe {
             proxy_send_local_response(
                 u32::from(reply.status),

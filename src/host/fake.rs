@@ -1,17 +1,18 @@
-//! A scripted host: shared data in a map, a clock that the test sets, and everything that was asked of it, written down.
+//! A scripted host for tests: shared data in a map, a clock that the test sets, and a record of everything that was asked
+//! of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 
-use super::{CallId, Host, Level, Mismatch, Outgoing, Stored, StreamHost, Version};
+use super::{CallId, Host, Mismatch, Outgoing, SharedValue, StreamHost, Version};
 use crate::headers::Headers;
 use crate::metrics::Metric;
 use crate::reply::Reply;
 
-/// What another worker does at an unfortunate moment.
+/// What another worker does between a read and a write.
 pub type OtherWorker = Box<dyn FnOnce(&Fake)>;
 
-/// The host of one worker and of the stream that it serves just now.
+/// The host of one worker and of the stream that it serves.
 #[derive(Default)]
 pub struct Fake {
     /// The time, in milliseconds.
@@ -22,40 +23,39 @@ pub struct Fake {
     pub accesses: Cell<(u32, u32)>,
     /// Calls to the sidecar, in order.
     pub calls: RefCell<Vec<Outgoing>>,
-    /// Whether calls cannot even be sent.
+    /// Whether sending a call fails.
     pub unreachable: Cell<bool>,
-    /// Runs once, right before the next write: another worker that is faster.
+    /// Runs once, right before the next write, like another worker that is faster.
     pub before_set: RefCell<Option<OtherWorker>>,
     /// What was counted and recorded.
     pub metrics: RefCell<HashMap<Metric, u64>>,
-    /// Log lines.
-    pub lines: RefCell<Vec<String>>,
     /// The request's headers.
     pub request: RefCell<Vec<(String, Vec<u8>)>>,
     /// The request's body.
     pub body: RefCell<Vec<u8>>,
-    /// How much of it was asked for.
+    /// How many bytes of it were asked for.
     pub fetched: Cell<usize>,
     /// The response's headers.
     pub response: RefCell<Vec<(String, Vec<u8>)>>,
-    /// The bytes of the response that pass just now.
+    /// The bytes of the response that are passing.
     pub chunk: RefCell<Vec<u8>>,
     /// Properties, by their path joined with dots.
     pub properties: RefCell<HashMap<String, Vec<u8>>>,
-    /// What was replied.
+    /// The replies that were sent.
     pub replies: RefCell<Vec<Reply>>,
     random: Cell<u64>,
 }
 
 impl Fake {
-    /// A host at a time well after 1970.
+    /// Creates a host whose clock is well after 1970. Starts a new record of log lines.
     pub fn new() -> Self {
+        logged::start();
         let host = Self::default();
         host.now_ms.set(1_700_000_000_000);
         host
     }
 
-    /// How often something was counted, or the last value recorded.
+    /// Returns how often something was counted, or the last value that was recorded.
     pub fn metric(&self, metric: Metric) -> u64 {
         self.metrics.borrow().get(&metric).copied().unwrap_or(0)
     }
@@ -63,6 +63,18 @@ impl Fake {
     /// Lets time pass.
     pub fn wait(&self, ms: u64) {
         self.now_ms.set(self.now_ms.get() + ms);
+    }
+
+    /// Returns the lines logged on this thread since the host was created.
+    pub fn lines(&self) -> Vec<String> {
+        logged::lines()
+    }
+
+    /// Sets a key of shared data, as another worker would.
+    pub fn overwrite(&self, key: &str, bytes: Vec<u8>) {
+        let mut shared = self.shared.borrow_mut();
+        let version = shared.get(key).map_or(0, |(_, version)| *version);
+        shared.insert(key.to_owned(), (bytes, version + 1));
     }
 }
 
@@ -80,12 +92,12 @@ impl Host for Fake {
         crate::fingerprint::simhash::mix(self.random.get())
     }
 
-    fn get(&self, key: &str) -> Stored {
+    fn get(&self, key: &str) -> SharedValue {
         let (reads, writes) = self.accesses.get();
         self.accesses.set((reads + 1, writes));
         match self.shared.borrow().get(key) {
-            Some((bytes, version)) => Stored { bytes: bytes.clone(), version: Version::At(*version) },
-            None => Stored::default(),
+            Some((bytes, version)) => SharedValue { bytes: bytes.clone(), version: Version::At(*version) },
+            None => SharedValue::default(),
         }
     }
 
@@ -123,10 +135,6 @@ impl Host for Fake {
     fn record(&self, metric: Metric, value: u64) {
         self.metrics.borrow_mut().insert(metric, value);
     }
-
-    fn log(&self, _: Level, line: &str) {
-        self.lines.borrow_mut().push(line.to_owned());
-    }
 }
 
 impl StreamHost for Fake {
@@ -148,12 +156,8 @@ impl StreamHost for Fake {
         self.properties.borrow().get(&path.join(".")).cloned()
     }
 
-    fn note(&self, name: &str, value: &str) {
+    fn set_property(&self, name: &str, value: &str) {
         self.properties.borrow_mut().insert(name.to_owned(), value.as_bytes().to_vec());
-    }
-
-    fn noted(&self, name: &str) -> Option<Vec<u8>> {
-        self.property(&[name])
     }
 
     fn request_body(&self, start: usize, max: usize) -> Vec<u8> {
@@ -168,5 +172,39 @@ impl StreamHost for Fake {
 
     fn reply(&self, reply: &Reply) {
         self.replies.borrow_mut().push(reply.clone());
+    }
+}
+
+/// A logger that keeps the lines of each thread, since tests run on threads of their own.
+mod logged {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    struct Logger;
+
+    impl log::Log for Logger {
+        fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            LINES.with_borrow_mut(|lines| lines.push(record.args().to_string()));
+        }
+
+        fn flush(&self) {}
+    }
+
+    pub fn start() {
+        // Fails if another test was first, which has then set the same logger.
+        let _ = log::set_logger(&Logger);
+        log::set_max_level(log::LevelFilter::Info);
+        LINES.take();
+    }
+
+    pub fn lines() -> Vec<String> {
+        LINES.with_borrow(Clone::clone)
     }
 }

@@ -1,8 +1,7 @@
-//! What the filter needs of its surroundings, as traits: a clock, shared data, calls to the sidecar, metrics, and one
-//! request.
+//! What the filter needs from its host: a clock, shared data, calls to the sidecar, metrics, and the request itself.
 //!
-//! The logic is generic over these, so that every path of it runs in native tests against a scripted host. The real one
-//! is `envoy`, the only file that names the SDK; it makes no decisions.
+//! The filter is generic over these traits, so that all of it runs in native tests against a scripted host, `fake`. The
+//! real host is `envoy`, the only file that names the SDK. It makes no decisions.
 
 #[cfg(all(target_arch = "wasm32", not(test)))]
 mod envoy;
@@ -13,26 +12,26 @@ use crate::headers::Headers;
 use crate::metrics::Metric;
 use crate::reply::Reply;
 
-/// What a shared key holds.
+/// The value of a key in shared data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
-    /// The value; a key that was never set and one that was emptied both hold nothing.
+pub struct SharedValue {
+    /// The bytes. They are empty if the key was never set, and if it was emptied.
     pub bytes: Vec<u8>,
-    /// What to compare with when setting it.
+    /// The version to compare with when the key is set.
     pub version: Version,
 }
 
-/// A version of a shared key, for compare-and-swap.
+/// The version of a key in shared data, for compare-and-swap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// The key does not exist.
     #[default]
     Absent,
-    /// It exists, and this is its version.
+    /// The key exists and has this version.
     At(u32),
 }
 
-/// Another writer was faster.
+/// Another worker has set the key since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch;
 
@@ -41,58 +40,49 @@ pub struct Mismatch;
 pub struct Outgoing {
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// The path with its query.
+    /// The path and query.
     pub path: String,
-    /// The body; JSON.
+    /// The body, which is JSON.
     pub body: Vec<u8>,
-    /// After this the call has failed.
+    /// How long to wait before the call has failed.
     pub timeout_ms: u64,
 }
 
-/// A call that is under way.
+/// Identifies a call that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallId(pub u32);
 
-/// What came back for a call.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// The HTTP status.
     pub status: u16,
-    /// Whether the sidecar itself answered, rather than Envoy in its name.
+    /// Whether the sidecar itself answered, rather than Envoy in its place.
     pub from_sidecar: bool,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// How bad a log line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// For those who look.
-    Info,
-    /// Someone should look.
-    Warn,
-}
-
-/// What every part of the filter needs.
+/// What every part of the filter needs from its host. Log lines go through the `log` crate.
 pub trait Host {
-    /// Nanoseconds since 1970.
+    /// Returns the time in nanoseconds since 1970.
     fn now_ns(&self) -> u64;
 
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> u64 {
         self.now_ns() / 1_000_000
     }
 
-    /// An unpredictable number.
+    /// Returns an unpredictable number.
     fn random(&self) -> u64;
 
-    /// Reads a shared key.
-    fn get(&self, key: &str) -> Stored;
+    /// Reads a key of shared data.
+    fn get(&self, key: &str) -> SharedValue;
 
-    /// Sets a shared key, if it is still at that version.
+    /// Sets a key of shared data if it still has this version.
     fn set(&self, key: &str, bytes: &[u8], version: Version) -> Result<(), Mismatch>;
 
-    /// Sends a call to the sidecar; nothing where it cannot be sent at all.
+    /// Sends a call to the sidecar. Returns `None` if it cannot be sent at all.
     fn dispatch(&self, call: &Outgoing) -> Option<CallId>;
 
     /// Adds to a counter.
@@ -100,35 +90,29 @@ pub trait Host {
 
     /// Sets a gauge or records into a histogram.
     fn record(&self, metric: Metric, value: u64);
-
-    /// Writes a line for the operator. Never text of a prompt.
-    fn log(&self, level: Level, line: &str);
 }
 
-/// What a request needs beside that.
+/// What a request needs in addition.
 pub trait StreamHost: Host {
-    /// The request's headers.
+    /// Returns the request's headers.
     fn request_headers(&self) -> Headers;
 
-    /// Replaces or removes a request header.
+    /// Replaces a request header, or removes it if there is no value.
     fn set_request_header(&self, name: &str, value: Option<&[u8]>);
 
-    /// The response's headers.
+    /// Returns the response's headers.
     fn response_headers(&self) -> Headers;
 
-    /// A property of the stream or the connection.
+    /// Returns a property of the stream or the connection.
     fn property(&self, path: &[&str]) -> Option<Vec<u8>>;
 
-    /// Sets what the access log shows, and what another pass over the same request finds.
-    fn note(&self, name: &str, value: &str);
+    /// Sets a property, for the access log and for another pass over the same request.
+    fn set_property(&self, name: &str, value: &str);
 
-    /// What `note` left, in this pass or an earlier one.
-    fn noted(&self, name: &str) -> Option<Vec<u8>>;
-
-    /// The request body that is held, from a byte on, up to `max` bytes.
+    /// Returns up to `max` bytes of the request body that is held, from `start` on.
     fn request_body(&self, start: usize, max: usize) -> Vec<u8>;
 
-    /// The response bytes that pass just now.
+    /// Returns the bytes of the response that are passing.
     fn response_body(&self, size: usize) -> Vec<u8>;
 
     /// Answers the request instead of forwarding it.

@@ -1,49 +1,49 @@
-//! What one worker has seen since it last told the sidecar: agents, scores, refusals.
+//! What one worker has seen since its last report to the sidecar: agents, scores and refusals.
 //!
-//! Bounded and lossy: under a flood of ids the first ones are kept, and what cannot be sent is forgotten. Nothing that
-//! must not be lost goes this way.
+//! The buffer is bounded and may lose data. If too many ids arrive, the first ones are kept, and a report that cannot be
+//! sent is dropped. Nothing that must not be lost goes this way.
 
 use std::collections::BTreeMap;
 
 use crate::detect::score::Score;
 use crate::wire::{AgentObservation, Observations, ScoreSample};
 
-/// Agents told of at once.
-const AGENTS_MAX: usize = 500;
-/// Scores kept for one agent; older ones make room.
-const SCORES_MAX: usize = 40;
+/// How many agents one report lists.
+const MAX_AGENTS: usize = 500;
+/// How many scores are kept for one agent. Newer scores replace older ones.
+const MAX_SCORES: usize = 40;
 
-/// One worker's memory.
+/// The observations of one worker.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct ObservationBuffer {
     agents: BTreeMap<String, AgentObservation>,
 }
 
-impl Seen {
-    /// A request of an agent came by.
-    pub fn request(&mut self, agent: &str, now_ms: u64) {
-        self.with(agent, |seen| {
-            seen.requests += 1;
-            seen.last_seen_ms = now_ms;
+impl ObservationBuffer {
+    /// Counts a request of an agent.
+    pub fn count_request(&mut self, agent_id: &str, now_ms: u64) {
+        self.update(agent_id, |agent| {
+            agent.requests += 1;
+            agent.last_seen_ms = now_ms;
         });
     }
 
-    /// It was refused.
-    pub fn refused(&mut self, agent: &str) {
-        self.with(agent, |seen| seen.refused += 1);
+    /// Counts a request that was refused.
+    pub fn count_refusal(&mut self, agent_id: &str) {
+        self.update(agent_id, |agent| agent.refused += 1);
     }
 
-    /// It was scored.
-    pub fn score(&mut self, agent: &str, score: &Score, at_ms: u64) {
-        self.with(agent, |seen| {
-            if seen.scores.len() == SCORES_MAX {
-                seen.scores.remove(0);
+    /// Adds the score of a call.
+    pub fn add_score(&mut self, agent_id: &str, score: &Score, at_ms: u64) {
+        self.update(agent_id, |agent| {
+            if agent.scores.len() == MAX_SCORES {
+                agent.scores.remove(0);
             }
-            seen.scores.push(ScoreSample { at_ms, score: score.value, signals: score.signals });
+            agent.scores.push(ScoreSample { at_ms, score: score.value(), signals: score.signals });
         });
     }
 
-    /// Everything, for sending; the memory is empty afterwards.
+    /// Takes all observations out of the buffer. Returns `None` if there are none.
     pub fn take(&mut self, envoy: &str) -> Option<Observations> {
         if self.agents.is_empty() {
             return None;
@@ -52,20 +52,20 @@ impl Seen {
         Some(Observations { envoy: envoy.to_owned(), agents })
     }
 
-    fn with(&mut self, agent: &str, note: impl FnOnce(&mut AgentObservation)) {
-        if let Some(seen) = self.agents.get_mut(agent) {
-            return note(seen);
+    fn update(&mut self, agent_id: &str, change: impl FnOnce(&mut AgentObservation)) {
+        if let Some(agent) = self.agents.get_mut(agent_id) {
+            return change(agent);
         }
-        if self.agents.len() < AGENTS_MAX {
-            let mut seen = AgentObservation {
-                agent_id: agent.to_owned(),
+        if self.agents.len() < MAX_AGENTS {
+            let mut agent = AgentObservation {
+                agent_id: agent_id.to_owned(),
                 requests: 0,
                 refused: 0,
                 last_seen_ms: 0,
                 scores: Vec::new(),
             };
-            note(&mut seen);
-            self.agents.insert(agent.to_owned(), seen);
+            change(&mut agent);
+            self.agents.insert(agent_id.to_owned(), agent);
         }
     }
 }

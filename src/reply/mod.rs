@@ -18,6 +18,7 @@ mod words;
 mod tests;
 
 use crate::config::InactiveReply;
+use crate::decode::envelope::Delivery;
 use crate::decode::json::Json;
 use crate::number::Decimal;
 use crate::scan::unescape::unescape;
@@ -66,28 +67,6 @@ pub enum Cause {
     MissingAgent,
     /// Something that is no agent id, and `require_agent: true` is in force.
     BadAgentId,
-}
-
-/// How a client expects the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// In one piece.
-    Whole,
-    /// As the stream that the format uses: server-sent events, lines of JSON, or AWS event-stream frames.
-    Streamed,
-    /// As a JSON array that grows: how Gemini streams to clients that do not ask for `alt=sse`.
-    JsonArray,
-}
-
-impl Delivery {
-    /// How `format` streams to a client that asked for a stream at `path`, query included.
-    pub fn streamed(format: Format, path: &str) -> Self {
-        let query = path.split_once('?').map_or("", |(_, query)| query);
-        match format {
-            Format::Gemini if !query.split('&').any(|pair| pair == "alt=sse") => Self::JsonArray,
-            _ => Self::Streamed,
-        }
-    }
 }
 
 /// An answer to be sent as it is.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use agent_kill_switch::decode::answer::{AnswerReader, Head};
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::detect::score::{Judge, Score};
+use agent_kill_switch::detect::score::{Score, Scorer};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Call, Sequence, Window};
 use agent_kill_switch::fingerprint::Fingerprinter;
@@ -35,7 +35,7 @@ impl Upstream {
 
 /// One agent with its window.
 pub struct Agent {
-    pub judge: Judge,
+    pub scorer: Scorer,
     pub threshold: f64,
     pub action: Action,
     pub window: Window,
@@ -53,7 +53,7 @@ impl Agent {
 
     pub fn with(window_size: u32, threshold: f64, counting: Counting) -> Self {
         Self {
-            judge: Judge { window_size, counting, rules: Rules::default() },
+            scorer: Scorer { window_size, counting, rules: Rules::default() },
             threshold,
             action: Action::Deactivate,
             window: Window::empty(0, counting),
@@ -72,12 +72,12 @@ impl Agent {
     /// A request whose answer is still on its way.
     pub fn ask(&mut self, body: &Value) -> (Verdict, Sequence, Format) {
         let body = body.to_string();
-        let counting = self.judge.counting;
+        let counting = self.scorer.counting;
         let turn = request(self.path.as_bytes(), body.as_bytes(), counting, &mut self.text).unwrap();
         let call = Call { at_ms: self.scores.len() as u64, input: turn.input, tools: turn.tools, ..Call::default() };
         // Through the bytes each time, as in shared data.
         let mut window = Window::decode(self.window.bytes(), self.generation, counting);
-        let (score, sequence) = self.judge.observe(&mut window, call);
+        let (score, sequence) = self.scorer.score(&mut window, call);
         self.window = window;
         self.scores.push(score);
         (decide(&score, self.threshold, self.action), sequence, turn.format)
@@ -89,7 +89,7 @@ impl Agent {
         for chunk in upstream.body.chunks(7) {
             reader.push(chunk);
         }
-        self.judge.answer(&mut self.window, sequence, reader.finish());
+        self.scorer.attach_answer(&mut self.window, sequence, reader.finish());
     }
 
     /// A request and its answer.
@@ -116,7 +116,7 @@ impl Agent {
     }
 
     pub fn highest(&self) -> f64 {
-        self.scores.iter().map(|score| score.value).fold(0.0, f64::max)
+        self.scores.iter().map(|score| score.value()).fold(0.0, f64::max)
     }
 }
 

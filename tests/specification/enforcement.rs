@@ -17,7 +17,7 @@ fn deactivate_on_threshold_exceeded() {
     // WHEN loop detection score exceeds configured threshold
     let mut proxy = Proxy::new(enabled("deactivate"));
     assert_eq!(proxy.refused_at(10), Some(6));
-    assert!(proxy.agent.last().value > proxy.record.threshold);
+    assert!(proxy.agent.last().value() > proxy.record.threshold);
     // THEN proxy SHALL set agent's `active` to `0`
     assert!(!proxy.record.active);
     // AND proxy SHALL set agent's `deactivated_by` to 'kill_switch'
@@ -51,14 +51,14 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         action,
         envoy: "envoy-1".into(),
         at_ms: proxy.now_ms,
-        score: score.value,
+        score: score.value(),
         threshold: proxy.record.threshold,
         window_size: proxy.record.window_size,
         counting: proxy.record.counting,
         signals: score.signals,
         reason: String::new(),
         tools: Vec::new(),
-        matches: proxy.agent.judge.matches(&proxy.agent.window),
+        matches: proxy.agent.scorer.matches(&proxy.agent.window),
         excerpt: None,
     };
     serde_json::to_value(report).unwrap()
@@ -93,7 +93,7 @@ fn block_on_threshold_exceeded() {
         assert_eq!(proxy.repeat(), None);
     }
     let reply = proxy.repeat().unwrap();
-    assert!(proxy.agent.last().value > proxy.record.threshold);
+    assert!(proxy.agent.last().value() > proxy.record.threshold);
     // THEN proxy SHALL return 429 status with `block_reason: "loop_detected"`
     assert_eq!(reply.status, 429);
     assert_eq!(error(&reply)["block_reason"], "loop_detected");
@@ -134,7 +134,7 @@ fn record_blocked_event() {
 fn observing_refuses_nothing_and_scores_all_the_same() {
     let mut proxy = Proxy::new(enabled("observe"));
     assert_eq!(proxy.refused_at(30), None);
-    assert!(proxy.agent.last().value > proxy.record.threshold);
+    assert!(proxy.agent.last().value() > proxy.record.threshold);
 }
 
 #[test]

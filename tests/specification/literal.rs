@@ -40,7 +40,7 @@ fn failed_calls_have_no_response_to_compare() {
         for _ in 0..5 {
             agent.call(&crate::ask("Translate the report."), Upstream::failure(500));
         }
-        assert_eq!(agent.last().value, 4.0, "four similar prompts and nothing else, {counting:?}");
+        assert_eq!(agent.last().value(), 4.0, "four similar prompts and nothing else, {counting:?}");
     }
 }
 
@@ -57,8 +57,8 @@ fn both_ways_of_counting_agree_on_the_plain_loop() {
     let (literal, progress) = (run(Counting::Literal), run(Counting::Progress));
     assert_eq!(literal, progress);
     assert_eq!(literal.0, Some(6));
-    assert_eq!(literal.1[4].value, 10.0, "the fifth is exactly at the threshold");
-    assert_eq!(literal.1[5].value, 13.0, "the sixth exceeds it");
+    assert_eq!(literal.1[4].value(), 10.0, "the fifth is exactly at the threshold");
+    assert_eq!(literal.1[5].value(), 13.0, "the sixth exceeds it");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_first_request_is_never_a_loop() {
         for question in ["", "ok", "Where is my order?", "7"] {
             let mut agent = Agent::with(2, 0.1, counting);
             assert_eq!(agent.call(&crate::ask(question), words("ok")), Verdict::Allow, "{question:?}, {counting:?}");
-            assert_eq!(agent.last().value, 0.0);
+            assert_eq!(agent.last().value(), 0.0);
         }
     }
 }
@@ -79,7 +79,7 @@ fn window_10_threshold_5_ten_times_search_for_files_and_the_eleventh_trips() {
         agent.ask(&crate::ask("search for files"));
     }
     assert_eq!(agent.ask(&crate::ask("search for files")).0, Verdict::Kill);
-    assert_eq!(agent.last().value, 9.0, "nine past calls in a window of ten");
-    let first = agent.scores.iter().position(|score| score.value > 5.0);
+    assert_eq!(agent.last().value(), 9.0, "nine past calls in a window of ten");
+    let first = agent.scores.iter().position(|score| score.value() > 5.0);
     assert_eq!(first, Some(6), "left to itself it trips on the seventh");
 }

@@ -2,10 +2,11 @@
 //!
 //! No host: what the filter does with Envoy's own means is held by the tests through Envoy.
 
+use agent_kill_switch::agent::Record;
 use agent_kill_switch::config::InactiveReply;
+use agent_kill_switch::decode::envelope::Delivery;
 use agent_kill_switch::detect::verdict::Verdict;
-use agent_kill_switch::policy::Record;
-use agent_kill_switch::reply::{Cause, Delivery, Refusal, Reply};
+use agent_kill_switch::reply::{Cause, Refusal, Reply};
 use agent_kill_switch::turn::Format;
 use agent_kill_switch::wire::AgentPolicy;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub struct Proxy {
 
 impl Proxy {
     pub fn new(fields: Value) -> Self {
-        let record = Record::new(&policy(fields));
+        let record = Record::new(&policy(fields), 1);
         let mut proxy = Self { record, agent: Agent::new(), now_ms: 1_700_000_000_000 };
         proxy.apply(record);
         proxy
@@ -35,15 +36,15 @@ impl Proxy {
 
     /// The sidecar has news of the agent.
     pub fn sync(&mut self, fields: Value) {
-        self.apply(Record::updated(Some(&self.record), &policy(fields)));
+        self.apply(Record::updated(Some(&self.record), &policy(fields), 1));
     }
 
     fn apply(&mut self, record: Record) {
         if record.window_generation() != self.record.window_generation() {
             self.agent.activate();
         }
-        self.agent.judge.window_size = record.window_size;
-        self.agent.judge.counting = record.counting;
+        self.agent.scorer.window_size = record.window_size;
+        self.agent.scorer.counting = record.counting;
         self.agent.threshold = record.threshold;
         self.agent.action = record.action;
         self.record = record;
@@ -62,7 +63,7 @@ impl Proxy {
             return None;
         }
         match self.agent.call(body, upstream) {
-            Verdict::Allow | Verdict::Observe => None,
+            Verdict::Allow | Verdict::WouldKill => None,
             Verdict::Kill => {
                 self.apply(self.record.killed());
                 Some(refusal(Cause::Inactive { by: self.record.deactivated_by }))

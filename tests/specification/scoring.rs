@@ -1,7 +1,7 @@
 //! Requirement: Loop Detection Scoring.
 
 use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::detect::score::{Judge, Score};
+use agent_kill_switch::detect::score::{Score, Scorer};
 use agent_kill_switch::detect::window::{Call, Window};
 use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::fingerprint::simhash::SimHash;
@@ -14,13 +14,13 @@ use crate::common::{Agent, Conversation, sentence};
 
 /// The score of a call after these, with the default window.
 fn score(counting: Counting, past: &[Call], now: Call) -> Score {
-    let judge = Judge { window_size: 20, counting, rules: Rules::default() };
+    let scorer = Scorer { window_size: 20, counting, rules: Rules::default() };
     let mut window = Window::empty(0, counting);
     for &call in past {
-        let (_, sequence) = judge.observe(&mut window, Call { answer: Answer::Unknown, ..call });
-        judge.answer(&mut window, sequence, call.answer);
+        let (_, sequence) = scorer.score(&mut window, Call { answer: Answer::Unknown, ..call });
+        scorer.attach_answer(&mut window, sequence, call.answer);
     }
-    judge.observe(&mut window, now).0
+    scorer.score(&mut window, now).0
 }
 
 /// A fingerprint with this many bits set.
@@ -40,7 +40,8 @@ fn score_calculation() {
     {
         // THEN score SHALL be calculated as: similar_prompts x 1.0 + similar_responses x 2.0 + repeated_tool_calls x 1.5
         let signals = Signals { similar_prompts, similar_responses, repeated_tool_calls };
-        assert_eq!(Score::of(signals), Score { value: expected, signals });
+        let score = Score::of(signals);
+        assert_eq!((score.value(), score.signals), (expected, signals));
     }
     // ... of the calls as they happened, in a plain loop:
     let expected: [(u32, u32, f64); 7] =
@@ -50,7 +51,8 @@ fn score_calculation() {
         for (number, (similar_prompts, similar_responses, value)) in expected.into_iter().enumerate() {
             agent.chat("Where is my order?", "I cannot find that order in the system.");
             let signals = Signals { similar_prompts, similar_responses, repeated_tool_calls: 0 };
-            assert_eq!(agent.last(), Score { value, signals }, "request {}, {counting:?}", number + 1);
+            let score = agent.last();
+            assert_eq!((score.value(), score.signals), (value, signals), "request {}, {counting:?}", number + 1);
         }
     }
 }

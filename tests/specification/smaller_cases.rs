@@ -1,9 +1,10 @@
 //! Smaller cases that a detector of this kind is held to.
 
+use agent_kill_switch::agent::Record;
 use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::fingerprint::display::normalised;
 use agent_kill_switch::fingerprint::simhash::SimHash;
-use agent_kill_switch::policy::{Record, check_settings};
+use agent_kill_switch::policy::check_settings;
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::{COUNTINGS, distance, fingerprint, turn};
 
 #[test]
 fn the_defaults_are_off_window_20_threshold_10() {
-    let record = Record::new(&policy(json!({})));
+    let record = Record::new(&policy(json!({})), 1);
     assert_eq!((record.enabled, record.window_size, record.threshold), (false, 20, 10.0));
     assert_eq!((record.action, record.counting), (Action::Deactivate, Counting::Progress));
 }
@@ -22,11 +23,11 @@ fn the_defaults_are_off_window_20_threshold_10() {
 fn news_of_one_setting_keep_the_rest() {
     let settings = json!({"kill_switch_enabled": true, "kill_switch_window_size": 30, "kill_switch_threshold": 12.5,
         "action": "block", "counting": "literal", "retry_after_seconds": 90, "generation": 3});
-    let before = Record::new(&policy(settings.clone())).blocked(1_000);
+    let before = Record::new(&policy(settings.clone()), 1).blocked(1_000);
     for (field, value) in [("kill_switch_window_size", json!(40)), ("kill_switch_threshold", json!(8.0))] {
         let mut changed = settings.clone();
         changed[field] = value;
-        let after = Record::updated(Some(&before), &policy(changed));
+        let after = Record::updated(Some(&before), &policy(changed), 1);
         let undone = Record { window_size: before.window_size, threshold: before.threshold, ..after };
         assert_ne!(after, before, "{field}");
         assert_eq!(undone, before, "{field}, and with it the time that the agent is still blocked");
@@ -136,6 +137,6 @@ fn the_highest_score_that_bounds_the_threshold_can_be_reached() {
             {"role": "tool", "tool_call_id": "c", "content": "nothing was found anywhere"},
         ]});
         let killed = crate::common::killed_at(20, |_| agent.call(&body, crate::common::words("I am still looking.")));
-        assert_eq!((killed, agent.last().value), (Some(20), 83.5), "{counting:?}");
+        assert_eq!((killed, agent.last().value()), (Some(20), 83.5), "{counting:?}");
     }
 }

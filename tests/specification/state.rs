@@ -72,7 +72,7 @@ fn clear_window_on_activate() {
         proxy.sync(json!({"kill_switch_enabled": true, "counting": counting, "generation": 1}));
         // THEN loop detector sliding window for that agent SHALL be cleared
         assert_eq!(proxy.repeat(), None);
-        assert_eq!((proxy.agent.last().value, proxy.agent.window.calls().len()), (0.0, 1));
+        assert_eq!((proxy.agent.last().value(), proxy.agent.window.calls().len()), (0.0, 1));
         assert_eq!(proxy.refused_at(10), Some(5), "and the same loop is stopped again at its sixth, {counting}");
     }
 }

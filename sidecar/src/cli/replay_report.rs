@@ -81,7 +81,7 @@ fn run_line(label: &Label, outcome: &Outcome) -> String {
         expect: label.expect.as_deref(),
         calls: outcome.calls,
         killed_at: outcome.killed_at,
-        score: outcome.score.value,
+        score: outcome.score.value(),
         signals: outcome.score.signals,
     };
     // Numbers and strings only: nothing in it can fail.
@@ -101,7 +101,7 @@ fn row(label: &Label, expect: Expect, outcome: &Outcome) -> [String; 9] {
         expect.word().to_owned() + mark,
         outcome.calls.to_string(),
         outcome.killed_at.map_or("-".to_owned(), |call| call.to_string()),
-        outcome.score.value.to_string(),
+        outcome.score.value().to_string(),
         signals.similar_prompts.to_string(),
         signals.similar_responses.to_string(),
         signals.repeated_tool_calls.to_string(),

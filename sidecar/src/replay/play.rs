@@ -1,7 +1,7 @@
 //! The steps of a run under given settings: the verdict of the filter, without the filter's host.
 
 use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::detect::score::{Judge, Score};
+use agent_kill_switch::detect::score::{Score, Scorer};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Call, Window};
 use agent_kill_switch::policy::{DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE};
@@ -50,20 +50,20 @@ pub struct Outcome {
 /// Plays a run.
 pub fn play(steps: &[Step], settings: &Settings) -> Outcome {
     let Settings { window_size, threshold, counting, rules } = *settings;
-    let judge = Judge { window_size, counting, rules };
+    let scorer = Scorer { window_size, counting, rules };
     let mut window = Window::empty(0, counting);
     let mut outcome = Outcome { calls: steps.len(), ..Outcome::default() };
     for (index, step) in steps.iter().enumerate() {
         let Some(turn) = step.turn(counting) else { continue };
-        let (score, sequence) = judge.observe(&mut window, call(index, turn));
+        let (score, sequence) = scorer.score(&mut window, call(index, turn));
         if decide(&score, threshold, Action::Deactivate) == Verdict::Kill {
-            let (reason, _) = judge.explain(&window, &turn.tool_names);
+            let (reason, _) = scorer.explain(&window, &turn.tool_names);
             return Outcome { killed_at: Some(index + 1), score, reason: Some(reason), ..outcome };
         }
-        if score.value > outcome.score.value {
+        if score.value() > outcome.score.value() {
             outcome.score = score;
         }
-        judge.answer(&mut window, sequence, step.answer);
+        scorer.attach_answer(&mut window, sequence, step.answer);
     }
     outcome
 }

@@ -71,7 +71,7 @@ impl Count {
                 self.killed += 1;
                 self.kill_calls.push(call);
             }
-            None => self.highest_score = self.highest_score.max(outcome.score.value),
+            None => self.highest_score = self.highest_score.max(outcome.score.value()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Every change is repeatable: asking for what is already so changes nothing, raises no revision and records no event.
 //! Activation raises the generation, which voids every window and every kill of the time before, wherever it is kept.
 
-use agent_kill_switch::policy::is_agent_id;
+use agent_kill_switch::identity::is_agent_id;
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@
 //! nobody knows creates an agent with the kill switch off, but only up to a limit: ids come from clients, and a client
 //! that invents them must not fill the database or, through sync, the filters' memory.
 
-use agent_kill_switch::policy::is_agent_id;
+use agent_kill_switch::identity::is_agent_id;
 use agent_kill_switch::wire::{AgentObservation, Observations, ScoreSample};
 use serde::Serialize;
 

@@ -42,7 +42,7 @@ fn no_healthy_run_is_killed_and_every_loop_is() {
         assert_eq!((count(Expect::Healthy), count(Expect::Loop)), (HEALTHY, LOOPS));
     }
     let highest = |(expect, _, outcome): &(Expect, &Run, Outcome)| match expect {
-        Expect::Healthy => outcome.score.value,
+        Expect::Healthy => outcome.score.value(),
         _ => 0.0,
     };
     let highest = outcomes.iter().map(highest).fold(0.0, f64::max);

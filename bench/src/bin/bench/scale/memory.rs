@@ -1,6 +1,7 @@
 //! What an agent takes: of shared data, counted in bytes, and of Envoy's memory, as Envoy tells it.
 
-use agent_kill_switch::state::{AgentKey, Kept};
+use agent_kill_switch::agent::Record;
+use agent_kill_switch::shared::agent_key;
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
 use bench::pipeline::{Pipeline, WINDOW};
@@ -18,7 +19,7 @@ use crate::row::{Goal, Row, Unit, Value};
 /// The bytes that are kept for an agent whose window is full, keys included.
 pub fn shared_data() -> Vec<Row> {
     let agent = agents::name(AGENTS - 1);
-    let (policy, key) = (Kept::BYTES, AgentKey::new(&agent).as_str().len());
+    let (policy, key) = (Record::BYTES, agent_key(&agent).len());
     let window = Pipeline::new(Counting::Progress).window().len();
     let measured = format!("policy {policy}, window {window}, their key {key}");
     let value = Value((policy + window + key) as f64, Unit::Bytes);

@@ -1,7 +1,11 @@
+//! The link against a scripted host.
+
+use super::lease::{LEASE_MS, YOUNGER_MS};
 use super::*;
+use crate::agent::Record;
 use crate::config::Config;
 use crate::host::fake::Fake;
-use crate::host::{Stored, Version};
+use crate::shared::agent_key;
 use crate::wire::{Action, Counting, KillReport, Signals};
 
 fn worker() -> Rc<Worker> {
@@ -23,151 +27,148 @@ fn last_call(host: &Fake) -> CallId {
 }
 
 fn record(host: &Fake, agent: &str) -> Option<Record> {
-    Kept::decode(&host.get(AgentKey::new(agent).as_str()).bytes).map(|kept| kept.record)
+    Record::decode(&host.get(&agent_key(agent)).bytes)
 }
 
 const PAGE: &str = r#"{"epoch": "e1", "rev": 5, "full": true, "more": false,
     "agents": [{"agent_id": "a", "active": true, "kill_switch_enabled": true, "generation": 3}]}"#;
 
 #[test]
-fn a_first_poll_asks_for_everything_and_the_next_for_what_is_new() {
-    let (host, mut root) = (Fake::new(), None);
-    let root = root.get_or_insert_with(|| Root::new(worker(), &host));
-    root.tick(&host);
+fn the_first_poll_asks_for_everything_and_the_next_for_changes() {
+    let host = Fake::new();
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
     assert_eq!(calls(&host), ["GET /v1/sync?epoch=&since=0&wait=25&envoy=envoy%201"]);
-    root.response(&host, last_call(&host), answer(200, PAGE));
+    link.response(&host, last_call(&host), answer(200, PAGE));
     assert_eq!(record(&host, "a").unwrap().generation, 3);
     assert_eq!(calls(&host)[1], "GET /v1/sync?epoch=e1&since=5&wait=25&envoy=envoy%201", "at once");
-    root.response(&host, last_call(&host), answer(304, ""));
+    link.response(&host, last_call(&host), answer(304, ""));
     assert_eq!(calls(&host).len(), 3);
 }
 
 #[test]
-fn one_of_many_roots_polls_and_another_takes_over_when_it_falls_silent() {
+fn one_of_many_links_polls_and_another_takes_over_when_it_stops() {
     let host = Fake::new();
-    let mut roots: Vec<Root> = (0..5).map(|_| Root::new(worker(), &host)).collect();
+    let mut links: Vec<Link> = (0..5).map(|_| Link::new(worker(), &host)).collect();
     for _ in 0..10 {
-        roots.iter_mut().for_each(|root| root.tick(&host));
+        links.iter_mut().for_each(|link| link.tick(&host));
         host.wait(TICK_MS);
     }
     assert_eq!(calls(&host).len(), 1);
-    let mut rest = roots.split_off(1);
+    let mut rest = links.split_off(1);
     host.wait(LEASE_MS + 1);
-    rest.iter_mut().for_each(|root| root.tick(&host));
+    rest.iter_mut().for_each(|link| link.tick(&host));
     assert_eq!(calls(&host).len(), 2, "one of the others");
 }
 
 #[test]
 fn a_root_with_a_newer_configuration_takes_over_at_once() {
     let host = Fake::new();
-    let mut old = Root::new(worker(), &host);
+    let mut old = Link::new(worker(), &host);
     old.tick(&host);
     host.wait(YOUNGER_MS + 1);
     old.tick(&host);
-    let mut new = Root::new(worker(), &host);
+    let mut new = Link::new(worker(), &host);
     new.tick(&host);
     assert_eq!(calls(&host).len(), 2);
     host.wait(TICK_MS);
-    assert!(!old.holds_lease(&host, host.now_ms()));
+    assert!(!old.claim.holds(&host, host.now_ms()));
 }
 
 #[test]
-fn failures_are_retried_with_growing_pauses_and_told_once() {
+fn failures_are_retried_with_growing_pauses_and_logged_once() {
     let host = Fake::new();
-    let mut root = Root::new(worker(), &host);
+    let mut link = Link::new(worker(), &host);
     let mut pauses = Vec::new();
     for failure in [None, answer(500, ""), answer(200, "{\"epoch\": 1"), None, None, None, None, None] {
-        root.tick(&host);
-        root.response(&host, last_call(&host), failure);
+        link.tick(&host);
+        link.response(&host, last_call(&host), failure);
         let before = host.now_ms();
         let count = calls(&host).len();
         while calls(&host).len() == count {
             host.wait(50);
-            root.tick(&host);
+            link.tick(&host);
         }
         pauses.push(host.now_ms() - before);
     }
     assert!(pauses[0] <= 250 && pauses[7] >= 4000 && pauses[7] <= 10_050, "{pauses:?}");
-    assert_eq!(host.lines.borrow().len(), 1, "{:?}", host.lines.borrow());
-    root.response(&host, last_call(&host), answer(200, PAGE));
-    assert_eq!(host.lines.borrow()[1], "the sidecar answers again");
+    assert_eq!(host.lines().len(), 1, "{:?}", host.lines());
+    link.response(&host, last_call(&host), answer(200, PAGE));
+    assert_eq!(host.lines()[1], "the sidecar answers again");
 }
 
 #[test]
-fn an_answer_that_envoy_made_in_the_sidecars_name_is_a_failure() {
+fn an_answer_by_envoy_in_the_sidecars_place_is_a_failure() {
     let host = Fake::new();
-    let mut root = Root::new(worker(), &host);
-    root.tick(&host);
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
     let synthetic = Incoming { status: 304, from_sidecar: false, body: Vec::new() };
-    root.response(&host, last_call(&host), Some(synthetic));
+    link.response(&host, last_call(&host), Some(synthetic));
     assert_eq!(calls(&host).len(), 1, "waits before it asks again");
-    assert_eq!(host.lines.borrow().len(), 1);
+    assert_eq!(host.lines().len(), 1);
 }
 
 #[test]
-fn a_local_kill_survives_news_of_the_same_generation_and_ends_with_an_activation() {
+fn a_local_kill_outlives_a_policy_of_its_generation_and_ends_with_an_activation() {
     let host = Fake::new();
-    let mut root = Root::new(worker(), &host);
-    root.tick(&host);
-    root.response(&host, last_call(&host), answer(200, PAGE));
-    let kept = Kept::decode(&host.get(AgentKey::new("a").as_str()).bytes).unwrap();
-    let killed = Kept { record: kept.record.killed(), ..kept };
-    host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (killed.encode(&[]), 40));
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
+    link.response(&host, last_call(&host), answer(200, PAGE));
+    host.overwrite(&agent_key("a"), record(&host, "a").unwrap().killed().encode());
     let news = |generation| {
         format!(
             r#"{{"epoch": "e1", "rev": 6, "agents": [{{"agent_id": "a", "active": true, "generation": {generation}}}]}}"#
         )
     };
-    root.response(&host, last_call(&host), answer(200, &news(3)));
+    link.response(&host, last_call(&host), answer(200, &news(3)));
     assert!(record(&host, "a").unwrap().is_killed());
-    root.response(&host, last_call(&host), answer(200, &news(4)));
+    link.response(&host, last_call(&host), answer(200, &news(4)));
     assert!(record(&host, "a").unwrap().active);
 }
 
 #[test]
-fn news_of_an_agent_leaves_its_window_where_it_is() {
+fn a_new_policy_leaves_the_window_as_it_is() {
     let host = Fake::new();
-    let mut root = Root::new(worker(), &host);
-    root.tick(&host);
-    root.response(&host, last_call(&host), answer(200, PAGE));
-    let with_window = [host.get(AgentKey::new("a").as_str()).bytes, b"window".to_vec()].concat();
-    host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (with_window, 40));
-    root.response(&host, last_call(&host), answer(200, &PAGE.replace("true, \"generation", "false, \"generation")));
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
+    link.response(&host, last_call(&host), answer(200, PAGE));
+    host.overwrite(&agent_key("a"), [host.get(&agent_key("a")).bytes, b"window".to_vec()].concat());
+    link.response(&host, last_call(&host), answer(200, &PAGE.replace("true, \"generation", "false, \"generation")));
     assert!(!record(&host, "a").unwrap().enabled);
-    assert!(host.get(AgentKey::new("a").as_str()).bytes.ends_with(b"window"));
+    assert!(host.get(&agent_key("a")).bytes.ends_with(b"window"));
 }
 
 #[test]
 fn agents_that_a_full_sync_does_not_name_are_gone_once_its_last_page_is_applied() {
     let host = Fake::new();
     let worker = worker();
-    let mut root = Root::new(Rc::clone(&worker), &host);
-    root.tick(&host);
-    root.response(&host, last_call(&host), answer(200, PAGE));
+    let mut link = Link::new(Rc::clone(&worker), &host);
+    link.tick(&host);
+    link.response(&host, last_call(&host), answer(200, PAGE));
     let page = |rev, agent: &str, more| {
         format!(
             r#"{{"epoch": "e2", "rev": {rev}, "full": {}, "more": {more}, "agents": [{{"agent_id": "{agent}", "active": true}}]}}"#,
             rev == 1
         )
     };
-    root.response(&host, last_call(&host), answer(200, &page(1, "b", true)));
+    link.response(&host, last_call(&host), answer(200, &page(1, "b", true)));
     assert_eq!(worker.round.get(), Some(1), "the old list is in force until the new one is complete");
     assert_eq!(calls(&host).last().unwrap(), "GET /v1/sync?epoch=e2&since=1&wait=0&envoy=envoy%201");
-    root.response(&host, last_call(&host), answer(200, &page(2, "c", false)));
+    link.response(&host, last_call(&host), answer(200, &page(2, "c", false)));
     assert_eq!(worker.round.get(), Some(2));
-    let round = |agent| Kept::decode(&host.get(AgentKey::new(agent).as_str()).bytes).unwrap().round;
+    let round = |agent| record(&host, agent).unwrap().round;
     assert_eq!((round("a"), round("b"), round("c")), (1, 2, 2));
 }
 
 #[test]
 fn deleted_agents_are_forgotten_and_bad_ids_never_become_keys() {
     let host = Fake::new();
-    let mut root = Root::new(worker(), &host);
-    root.tick(&host);
-    root.response(&host, last_call(&host), answer(200, PAGE));
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
+    link.response(&host, last_call(&host), answer(200, PAGE));
     let news =
         r#"{"epoch": "e1", "rev": 6, "deleted": ["a", "x y"], "agents": [{"agent_id": "no good", "active": true}]}"#;
-    root.response(&host, last_call(&host), answer(200, news));
+    link.response(&host, last_call(&host), answer(200, news));
     assert_eq!(record(&host, "a"), None);
     assert!(host.shared.borrow().keys().all(|key| !key.contains(' ')), "{:?}", host.shared.borrow().keys());
 }
@@ -195,19 +196,19 @@ fn report(kill_id: &str) -> KillReport {
 #[test]
 fn a_report_is_sent_until_the_sidecar_accepts_it() {
     let (host, worker) = (Fake::new(), worker());
-    let mut root = Root::new(Rc::clone(&worker), &host);
+    let mut link = Link::new(Rc::clone(&worker), &host);
     outbox::put(&host, &worker, report("k1"));
-    root.tick(&host);
+    link.tick(&host);
     let sends = |host: &Fake| calls(host).iter().filter(|call| *call == "POST /v1/kills").count();
     assert_eq!(sends(&host), 1);
     let sent = CallId(calls(&host).iter().position(|call| call == "POST /v1/kills").unwrap() as u32 + 1);
-    root.response(&host, sent, None);
+    link.response(&host, sent, None);
     host.wait(10_000);
-    root.tick(&host);
+    link.tick(&host);
     assert_eq!(sends(&host), 2, "again after a pause");
-    root.response(&host, last_call(&host), answer(200, "{}"));
+    link.response(&host, last_call(&host), answer(200, "{}"));
     host.wait(60_000);
-    root.tick(&host);
+    link.tick(&host);
     assert_eq!(sends(&host), 2);
     assert_eq!(host.metric(Metric::OutboxDepth), 0);
 }
@@ -219,18 +220,18 @@ fn a_full_outbox_loses_nothing() {
         outbox::put(&host, &worker, report(&format!("k{number}")));
     }
     assert_eq!(worker.overflow.borrow().len(), 6);
-    let mut root = Root::new(Rc::clone(&worker), &host);
+    let mut link = Link::new(Rc::clone(&worker), &host);
     let mut accepted = Vec::new();
-    root.tick(&host);
+    link.tick(&host);
     for _ in 0..500 {
         let sending = host.calls.borrow().iter().rposition(|call| call.path == "/v1/kills");
-        if let Some(index) = sending.filter(|_| root.sending.is_some()) {
+        if let Some(index) = sending.filter(|_| link.sender.is_sending()) {
             let body = host.calls.borrow()[index].body.clone();
             accepted.push(serde_json::from_slice::<KillReport>(&body).unwrap().kill_id);
-            root.response(&host, CallId(index as u32 + 1), answer(200, "{}"));
+            link.response(&host, CallId(index as u32 + 1), answer(200, "{}"));
         }
         host.wait(TICK_MS);
-        root.tick(&host);
+        link.tick(&host);
     }
     accepted.sort();
     accepted.dedup();
@@ -238,18 +239,18 @@ fn a_full_outbox_loses_nothing() {
 }
 
 #[test]
-fn what_a_worker_has_seen_is_told_now_and_then() {
+fn observations_are_sent_once_per_interval() {
     let (host, worker) = (Fake::new(), worker());
-    let mut root = Root::new(Rc::clone(&worker), &host);
-    worker.seen.borrow_mut().request("a", 5);
-    root.tick(&host);
-    worker.seen.borrow_mut().request("a", 6);
+    let mut link = Link::new(Rc::clone(&worker), &host);
+    worker.observations.borrow_mut().count_request("a", 5);
+    link.tick(&host);
+    worker.observations.borrow_mut().count_request("a", 6);
     host.wait(500);
-    root.tick(&host);
+    link.tick(&host);
     let told = || calls(&host).iter().filter(|call| *call == "POST /v1/observations").count();
     assert_eq!(told(), 1);
     host.wait(500);
-    root.tick(&host);
+    link.tick(&host);
     assert_eq!(told(), 2);
 }
 
@@ -257,17 +258,10 @@ fn what_a_worker_has_seen_is_told_now_and_then() {
 fn a_host_that_cannot_send_is_asked_again_later() {
     let host = Fake::new();
     host.unreachable.set(true);
-    let mut root = Root::new(worker(), &host);
-    root.tick(&host);
+    let mut link = Link::new(worker(), &host);
+    link.tick(&host);
     host.unreachable.set(false);
     host.wait(1_000);
-    root.tick(&host);
+    link.tick(&host);
     assert_eq!(calls(&host).len(), 1);
-    assert_eq!(host.get("nothing"), Stored { bytes: Vec::new(), version: Version::Absent });
-}
-
-#[test]
-fn what_a_refused_report_says_is_logged_without_its_excerpt() {
-    let report = br#"{"kill_id":"k1","excerpt":"a \"secret\", {really}","score":12.5,"matches":[{"calls_ago":1}]}"#;
-    assert_eq!(loggable(report), r#"{"kill_id":"k1","score":12.5,"matches":[{"calls_ago":1}]}"#);
 }

@@ -1,11 +1,15 @@
+use super::request::TAIL_BYTES;
 use super::*;
+use crate::agent::Record;
 use crate::config::Config;
 use crate::detect::window::Window;
-use crate::host::Stored;
+use crate::host::StreamHost as _;
 use crate::host::fake::Fake;
-use crate::wire::{Action, AgentPolicy, KillReport};
+use crate::shared::agent_key;
+use crate::turn::Answer;
+use crate::wire::{Action, AgentPolicy, Counting, KillReport};
 
-/// A worker, its host, and an agent with the kill switch on.
+/// A worker, its host, and agent `a` with the kill switch on.
 struct Bench {
     worker: Rc<Worker>,
     host: Fake,
@@ -24,8 +28,7 @@ impl Bench {
         let mut policy: AgentPolicy =
             serde_json::from_str(r#"{"agent_id": "a", "active": true, "kill_switch_enabled": true}"#).unwrap();
         change(&mut policy);
-        let bytes = Kept { record: Record::new(&policy), round: 1 }.encode(&[]);
-        self.host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (bytes, 1));
+        self.host.overwrite(&agent_key("a"), Record::new(&policy, 1).encode());
         self.worker.round.set(Some(1));
     }
 
@@ -66,6 +69,27 @@ impl Bench {
         stream.response_body(&self.host, body.len(), true);
     }
 
+    /// A request whose headers have been read and whose body is about to arrive.
+    fn held(&self, headers: &[(&str, &str)]) -> Stream {
+        self.headers(headers);
+        let mut stream = Stream::new(Rc::clone(&self.worker));
+        assert_eq!(stream.request_headers(&self.host, false), Flow::Hold);
+        *self.host.body.borrow_mut() = QUESTION.into();
+        stream
+    }
+
+    /// The score of the latest call.
+    fn score(&self) -> String {
+        String::from_utf8(self.host.property(&[SCORE_PROPERTY]).unwrap()).unwrap()
+    }
+
+    /// Changes the record of agent `a`, as another worker or the sync would.
+    fn change(&self, change: impl FnOnce(Record) -> Record) {
+        let bytes = self.host.get(&agent_key("a")).bytes;
+        let record = change(Record::decode(&bytes).unwrap());
+        self.host.overwrite(&agent_key("a"), [&record.encode(), &bytes[Record::BYTES..]].concat());
+    }
+
     fn counted(&self, outcome: Outcome) -> u64 {
         self.host.metric(Metric::Requests(outcome))
     }
@@ -92,49 +116,85 @@ fn the_sixth_identical_call_is_refused_reported_once_and_all_later_ones_are_refu
     assert_eq!(report.excerpt, None, "no text unless asked for");
     assert_eq!(bench.host.metric(Metric::Kills), 1);
     assert_eq!(bench.counted(Outcome::RefusedInactive), 2);
-    assert!(bench.host.lines.borrow()[0].starts_with("agent a deactivated: the same input 6 times"));
+    assert!(bench.host.lines()[0].starts_with("agent a deactivated: the same input 6 times"));
 }
 
 #[test]
-fn an_excerpt_is_kept_where_the_operator_asks_for_it() {
+fn an_excerpt_is_reported_if_the_operator_asks_for_it() {
     let bench = Bench::new(r#", "evidence": "excerpt""#);
     while bench.call(QUESTION, ANSWER) {}
     assert_eq!(bench.reports()[0].excerpt.as_deref(), Some("Where is my parcel, please?"));
 }
 
 #[test]
-fn a_worker_that_comes_second_refuses_and_does_not_report() {
-    let bench = Bench::new("");
-    for _ in 0..5 {
-        bench.call(QUESTION, ANSWER);
+fn a_request_that_was_held_while_its_agent_was_stopped_is_refused() {
+    type Change = fn(Record) -> Record;
+    let cases: [(&str, Change, u16, Outcome); 3] = [
+        ("killed", |record| record.killed(), 403, Outcome::RefusedInactive),
+        ("deactivated", |record| Record { active: false, ..record }, 403, Outcome::RefusedInactive),
+        ("blocked", |record| record.blocked(1_700_000_000_000), 429, Outcome::RefusedBlocked),
+    ];
+    for (name, change, status, outcome) in cases {
+        for session in [None, Some(("x-session", "s1"))] {
+            let bench = Bench::new(r#", "session_header": "x-session""#);
+            bench.call(QUESTION, ANSWER);
+            let mut stream = bench.held(session.as_slice());
+            bench.change(change);
+            assert_eq!(stream.request_body(&bench.host, QUESTION.len(), true), Flow::Hold, "{name}");
+            let statuses: Vec<u16> = bench.host.replies.borrow().iter().map(|reply| reply.status).collect();
+            assert_eq!((statuses, bench.counted(outcome)), (vec![status], 1), "{name}");
+            assert!(bench.reports().is_empty(), "the one who stopped it reports it");
+        }
     }
-    bench.headers(&[]);
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    assert_eq!(stream.request_headers(&bench.host, false), Flow::Hold);
-    // Another worker kills the agent while this one waits for the body.
-    let kept = Kept::decode(&bench.host.get(AgentKey::new("a").as_str()).bytes).unwrap();
-    let killed =
-        Kept { record: kept.record.killed(), ..kept }.encode(&bench.host.get(AgentKey::new("a").as_str()).bytes);
-    bench.host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (killed, 9));
-    *bench.host.body.borrow_mut() = QUESTION.into();
-    stream.request_body(&bench.host, QUESTION.len(), true);
-    assert_eq!(bench.host.replies.borrow()[0].status, 403);
-    assert!(bench.reports().is_empty());
 }
 
 #[test]
-fn an_agent_activated_while_its_request_was_judged_is_not_killed() {
+fn a_request_from_before_an_activation_counts_as_the_first_call_after_it() {
     let bench = Bench::new("");
     for _ in 0..5 {
         bench.call(QUESTION, ANSWER);
     }
-    bench.headers(&[]);
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    stream.request_headers(&bench.host, false);
-    bench.policy(|policy| policy.generation = 1);
-    *bench.host.body.borrow_mut() = QUESTION.into();
+    let mut stream = bench.held(&[]);
+    bench.change(|record| Record { generation: 1, ..record });
     assert_eq!(stream.request_body(&bench.host, QUESTION.len(), true), Flow::Continue);
     assert!(bench.host.replies.borrow().is_empty());
+    assert_eq!(bench.score(), "0");
+}
+
+#[test]
+fn a_request_from_before_an_activation_does_not_overwrite_the_window_after_it() {
+    let bench = Bench::new("");
+    bench.call(QUESTION, ANSWER);
+    let mut slow = bench.held(&[]);
+    bench.change(|record| Record { generation: 1, ..record });
+    for _ in 0..3 {
+        assert!(bench.call(QUESTION, ANSWER));
+    }
+    *bench.host.body.borrow_mut() = QUESTION.into();
+    slow.request_body(&bench.host, QUESTION.len(), true);
+    bench.answer(&mut slow, 200, ANSWER);
+    assert!(bench.call(QUESTION, ANSWER));
+    assert_eq!(bench.score(), "10", "the fifth call of the new window");
+    assert!(!bench.call(QUESTION, ANSWER), "the loop is stopped at its sixth call");
+}
+
+#[test]
+fn an_agent_activated_while_its_request_was_scored_is_not_killed() {
+    let bench = Bench::new("");
+    for _ in 0..5 {
+        bench.call(QUESTION, ANSWER);
+    }
+    let mut stream = bench.held(&[]);
+    // Activated between the write of the window and the write of the kill.
+    *bench.host.before_set.borrow_mut() = Some(Box::new(|host| {
+        *host.before_set.borrow_mut() = Some(Box::new(|host| {
+            let bytes = host.get(&agent_key("a")).bytes;
+            let record = Record { generation: 1, ..Record::decode(&bytes).unwrap() };
+            host.overwrite(&agent_key("a"), record.encode());
+        }));
+    }));
+    assert_eq!(stream.request_body(&bench.host, QUESTION.len(), true), Flow::Continue);
+    assert!(bench.host.replies.borrow().is_empty() && bench.reports().is_empty());
 }
 
 #[test]
@@ -148,47 +208,42 @@ fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
     assert_eq!(bench.host.accesses.get(), (1, 0));
     *bench.host.body.borrow_mut() = QUESTION.into();
     stream.request_body(&bench.host, QUESTION.len(), true);
-    assert_eq!(bench.host.accesses.get(), (1, 1), "judged on what the headers read");
+    assert_eq!(bench.host.accesses.get(), (1, 1), "scored on what the headers read");
     bench.answer(&mut stream, 200, ANSWER);
     assert_eq!(bench.host.accesses.get(), (2, 2));
 }
 
 #[test]
-fn of_a_long_body_only_the_end_is_asked_for_unless_it_does_not_tell() {
+fn only_the_tail_of_a_long_body_is_fetched_unless_it_is_not_enough() {
     let bench = Bench::new("");
     let said = |role| format!("{{\"role\": \"{role}\", \"content\": \"{}\"}}, ", "word ".repeat(500));
     let history = [said("user"), said("assistant")].concat().repeat(20);
     let history = QUESTION.replace("[{", &format!("[{history}{{"));
     let long = QUESTION.replace("parcel", &"parcel ".repeat(20_000));
-    for (body, fetched) in [(&long, END + long.len()), (&history, END)] {
+    for (body, fetched) in [(&long, TAIL_BYTES + long.len()), (&history, TAIL_BYTES)] {
         bench.host.fetched.set(0);
         bench.call(body, ANSWER);
         assert_eq!(bench.host.fetched.get(), fetched);
     }
     assert_eq!(bench.counted(Outcome::Allowed), 2);
     bench.call(QUESTION, ANSWER);
-    assert_eq!(
-        bench.host.noted("kill_switch_score").unwrap(),
-        b"1",
-        "the same question as at the end of the long body"
-    );
+    assert_eq!(bench.score(), "1", "the same question as at the end of the long body");
 }
 
 #[test]
-fn a_window_written_by_another_worker_meanwhile_loses_nothing() {
+fn a_write_by_another_worker_in_between_loses_nothing() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
-    let other = Stored::clone(&bench.host.get(AgentKey::new("a").as_str()));
-    *bench.host.before_set.borrow_mut() = Some(Box::new(move |host| {
-        host.shared.borrow_mut().insert(AgentKey::new("a").as_str().to_owned(), (other.bytes, 77));
+    *bench.host.before_set.borrow_mut() = Some(Box::new(|host| {
+        let bytes = host.get(&agent_key("a")).bytes;
+        host.overwrite(&agent_key("a"), bytes);
     }));
     bench.call(QUESTION, ANSWER);
-    let score = bench.host.noted("kill_switch_score").unwrap();
-    assert_eq!(score, b"1", "the second call saw the first");
+    assert_eq!(bench.score(), "1", "the second call saw the first");
 }
 
 #[test]
-fn block_refuses_for_a_while_and_then_starts_afresh() {
+fn block_refuses_for_a_while_and_then_starts_a_fresh_window() {
     let bench = Bench::new("");
     bench.policy(|policy| {
         policy.action = Action::Block;
@@ -219,16 +274,16 @@ fn observe_forwards_and_reports_each_loop_once() {
 }
 
 #[test]
-fn switched_off_means_no_body_is_touched() {
+fn the_body_is_not_touched_if_the_kill_switch_is_off() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.kill_switch_enabled = false);
     assert!((0..20).all(|_| bench.call(QUESTION, ANSWER)));
     assert_eq!(bench.counted(Outcome::Off), 20);
-    assert_eq!(bench.host.get(AgentKey::new("a").as_str()).bytes.len(), Kept::BYTES, "no window");
+    assert_eq!(bench.host.get(&agent_key("a")).bytes.len(), Record::BYTES, "no window");
 }
 
 #[test]
-fn what_cannot_be_judged_is_forwarded_and_counted() {
+fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
     type Case<'a> = (&'a [(&'a str, &'a str)], bool, Outcome);
     let cases: [Case<'_>; 8] = [
@@ -256,7 +311,7 @@ fn what_cannot_be_judged_is_forwarded_and_counted() {
 }
 
 #[test]
-fn a_body_that_grows_over_the_cap_is_let_go() {
+fn a_body_that_grows_over_the_limit_is_forwarded() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
     bench.headers(&[]);
     let mut stream = Stream::new(Rc::clone(&bench.worker));
@@ -280,7 +335,7 @@ fn trailers_end_a_body() {
 }
 
 #[test]
-fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
+fn answers_that_do_not_come_from_the_upstream_or_do_not_end_are_not_attached() {
     let bench = Bench::new("");
     for way in 0..3 {
         bench.headers(&[]);
@@ -297,18 +352,17 @@ fn answers_that_are_not_the_upstreams_or_did_not_end_are_not_counted() {
         stream.response_body(&bench.host, if way == 1 { ANSWER.len() } else { 20 }, ended);
     }
     bench.call(QUESTION, ANSWER);
-    let window =
-        Window::decode(&bench.host.get(AgentKey::new("a").as_str()).bytes[Kept::BYTES..], 0, Counting::Progress);
+    let window = Window::decode(&bench.host.get(&agent_key("a")).bytes[Record::BYTES..], 0, Counting::Progress);
     let answers: Vec<bool> = window.calls().iter().map(|call| call.answer != Answer::Unknown).collect();
     assert_eq!(answers, [false, false, false, true]);
 }
 
 #[test]
-fn another_pass_over_a_judged_request_is_not_counted_again() {
+fn another_pass_over_a_scored_request_is_not_scored_again() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
     bench.headers(&[("x-envoy-original-url", "http://llm/v1/chat/completions")]);
-    bench.host.note(CALL_NOTE, "0");
+    bench.host.set_property(CALL_PROPERTY, "0");
     let mut stream = Stream::new(Rc::clone(&bench.worker));
     assert_eq!(stream.request_headers(&bench.host, false), Flow::Continue);
     assert_eq!(bench.counted(Outcome::Redirected), 1);
@@ -331,7 +385,7 @@ fn without_policy_traffic_passes_or_is_refused_as_configured() {
 }
 
 #[test]
-fn a_record_of_an_older_round_of_full_syncs_is_gone() {
+fn a_record_of_an_older_round_of_full_syncs_does_not_count() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.active = false);
     bench.worker.round.set(Some(2));
@@ -357,7 +411,7 @@ fn a_refusal_that_needs_the_body_waits_for_it() {
 }
 
 #[test]
-fn the_upstream_is_asked_for_plain_answers_unless_told_otherwise() {
+fn the_upstream_is_asked_for_uncompressed_answers_unless_configured_otherwise() {
     for (config, expected) in [("", "identity"), (r#", "accept_encoding": "keep""#, "gzip, br")] {
         let bench = Bench::new(config);
         bench.headers(&[("accept-encoding", "gzip, br")]);
@@ -378,14 +432,4 @@ fn sessions_have_windows_of_their_own_in_a_bounded_number_of_slots() {
     }
     let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/w/")).count();
     assert_eq!(windows, 4);
-}
-
-#[test]
-fn numbers_of_headers_are_digits_and_nothing_else() {
-    for (text, value) in [("0", Some(0)), (" 204 ", Some(204)), ("4294967295", Some(u32::MAX as usize))] {
-        assert_eq!(number(text.as_bytes()), value, "{text}");
-    }
-    for text in ["", " ", "-1", "1.5", "0x1", "12 3", "18446744073709551616", "\u{663}"] {
-        assert_eq!(number(text.as_bytes()), None, "{text}");
-    }
 }

@@ -1,0 +1,287 @@
+//! The request: from its headers to the verdict on its body.
+
+use super::{AGENT_PROPERTY, CALL_PROPERTY, Flow, Forwarded, Phase, SCORE_PROPERTY, Stream, VERDICT_PROPERTY};
+use crate::agent::{Agent, NotScored, Scored, Standing, Trip};
+use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy};
+use crate::decode::envelope;
+use crate::decode::format::by_path;
+use crate::decode::request::{end_of_request, request};
+use crate::detect::verdict::Verdict;
+use crate::detect::window::Sequence;
+use crate::fingerprint::{Fingerprinter, hash_bytes};
+use crate::headers::{Headers, is_compressed, parse_number};
+use crate::host::StreamHost;
+use crate::identity::{Identity, identify};
+use crate::link::report::{Details, report};
+use crate::metrics::{Metric, Outcome};
+use crate::reply::Cause;
+use crate::turn::{Format, Turn, Unreadable};
+use crate::wire::{Counting, DeactivatedBy};
+
+/// How many bytes of the repeated input `evidence: excerpt` keeps.
+const EXCERPT_BYTES: usize = 400;
+/// The smallest body of which the tail is fetched first. Copying a longer one costs more than reading it.
+const LONG_BODY_BYTES: usize = 64 * 1024;
+/// How many bytes of the tail are fetched first.
+pub(super) const TAIL_BYTES: usize = 32 * 1024;
+
+impl Stream {
+    /// Handles the request's headers.
+    pub fn request_headers(&mut self, host: &impl StreamHost, ended: bool) -> Flow {
+        let mut headers = host.request_headers();
+        let identity = identify(&self.worker.config.agent_id, &mut headers, host);
+        let mut headers = RequestHeaders::read(&headers, self.worker.config.session_header.as_deref());
+        headers.ended = ended;
+        self.path = std::mem::take(&mut headers.path);
+        let agent_id = match identity {
+            Identity::Agent(agent_id) => agent_id,
+            Identity::Missing => return self.without_agent(host, Outcome::NoAgent, Cause::MissingAgent),
+            Identity::Bad(id) => {
+                self.agent_id = Some(String::from_utf8_lossy(&id).chars().take(128).collect());
+                return self.without_agent(host, Outcome::BadAgentId, Cause::BadAgentId);
+            }
+        };
+        host.set_property(AGENT_PROPERTY, &agent_id);
+        self.worker.observations.borrow_mut().count_request(&agent_id, self.worker.ticked_ms.get());
+        let agent = Agent::read(host, &agent_id, self.worker.round.get().unwrap_or(0));
+        self.agent_id = Some(agent_id);
+        let Some(mut agent) = agent else { return self.without_policy(host) };
+        match agent.record.standing(|| host.now_ms()) {
+            Standing::Guarded => {
+                if let Some(session) = &headers.session {
+                    let slots = u64::from(self.worker.config.session_slots.max(1));
+                    agent.use_session_slot((hash_bytes(session) % slots) as u32);
+                }
+                self.hold_or_pass(host, agent, &headers)
+            }
+            Standing::Off => self.pass(host, Outcome::Off),
+            Standing::Inactive { by } => {
+                self.refuse_when_known(host, Cause::Inactive { by }, Outcome::RefusedInactive, &headers)
+            }
+            Standing::Blocked { retry_after_seconds } => {
+                let cause = Cause::Blocked { retry_after_seconds };
+                self.refuse_when_known(host, cause, Outcome::RefusedBlocked, &headers)
+            }
+        }
+    }
+
+    fn without_agent(&mut self, host: &impl StreamHost, outcome: Outcome, cause: Cause) -> Flow {
+        if self.worker.config.require_agent {
+            return self.refuse_by_path(host, cause, Outcome::RefusedAgentId);
+        }
+        self.pass(host, outcome)
+    }
+
+    fn without_policy(&mut self, host: &impl StreamHost) -> Flow {
+        let synced = self.worker.round.get().is_some();
+        match self.worker.config.on_no_policy {
+            _ if synced => self.pass(host, Outcome::UnknownAgent),
+            OnNoPolicy::Allow => self.pass(host, Outcome::NoPolicy),
+            OnNoPolicy::Deny => self.refuse_by_path(host, Cause::NoPolicy, Outcome::RefusedNoPolicy),
+        }
+    }
+
+    /// Holds the request until its body is complete, unless the headers already tell that it cannot be scored.
+    fn hold_or_pass(&mut self, host: &impl StreamHost, agent: Agent, headers: &RequestHeaders) -> Flow {
+        let scored_before = || host.property(&[CALL_PROPERTY]).and_then(|number| Sequence::parse(&number));
+        if headers.redirected
+            && let Some(sequence) = scored_before()
+        {
+            host.count(Metric::Requests(Outcome::Redirected), 1);
+            let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
+            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format });
+            return Flow::Continue;
+        }
+        if headers.not_http {
+            return self.pass(host, Outcome::NotHttp);
+        }
+        if headers.ended {
+            return self.pass(host, Outcome::Empty);
+        }
+        if headers.compressed {
+            return self.pass(host, Outcome::Compressed);
+        }
+        if headers.content_length.is_some_and(|length| length > self.worker.config.max_request_bytes) {
+            return self.pass(host, Outcome::TooLarge);
+        }
+        if headers.accepts_compression && self.worker.config.accept_encoding == AcceptEncoding::Identity {
+            host.set_request_header("accept-encoding", Some(b"identity"));
+        }
+        self.phase = Phase::Score(agent);
+        match self.worker.config.hold {
+            Hold::Headers => Flow::Hold,
+            Hold::Body => Flow::Continue,
+        }
+    }
+
+    /// Handles more of the request's body. `held_bytes` are held so far.
+    pub fn request_body(&mut self, host: &impl StreamHost, held_bytes: usize, ended: bool) -> Flow {
+        let max_bytes = self.worker.config.max_request_bytes;
+        self.held_bytes = held_bytes;
+        match &self.phase {
+            Phase::Score(_) if held_bytes > max_bytes => self.pass(host, Outcome::TooLarge),
+            Phase::Score(_) | Phase::Refuse(_) if !ended && held_bytes <= max_bytes => Flow::Hold,
+            Phase::Score(_) | Phase::Refuse(_) => self.request_end(host),
+            _ => Flow::Continue,
+        }
+    }
+
+    /// Handles the request's trailers, which means that its body is complete.
+    pub fn request_trailers(&mut self, host: &impl StreamHost) -> Flow {
+        self.request_end(host)
+    }
+
+    fn request_end(&mut self, host: &impl StreamHost) -> Flow {
+        match self.take_phase() {
+            Phase::Score(agent) => self.score(host, agent),
+            Phase::Refuse(cause) => self.refuse_complete(host, cause),
+            other => {
+                self.phase = other;
+                Flow::Continue
+            }
+        }
+    }
+
+    fn score(&mut self, host: &impl StreamHost, mut agent: Agent) -> Flow {
+        let started_ns = host.now_ns();
+        let now_ms = started_ns / 1_000_000;
+        let mut text = self.worker.take_fingerprinter();
+        let turn = self.read_turn(host, agent.record.counting, &mut text);
+        self.worker.return_fingerprinter(text);
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
+            Err(Unreadable::Empty | Unreadable::NotACall) => return self.pass(host, Outcome::Empty),
+        };
+        let flow = match agent.score(host, &turn, now_ms) {
+            Ok(scored) => {
+                self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
+                host.set_property(SCORE_PROPERTY, &scored.score.to_string());
+                match scored.verdict {
+                    Verdict::Allow => self.forward(host, agent, &scored, turn.format),
+                    _ => self.trip(host, agent, &scored, &turn, now_ms),
+                }
+            }
+            Err(reason) => self.not_scored(host, reason),
+        };
+        host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
+        flow
+    }
+
+    /// Handles a request whose agent's policy has changed while the request was held.
+    #[cold]
+    fn not_scored(&mut self, host: &impl StreamHost, reason: NotScored) -> Flow {
+        let (cause, outcome) = match reason {
+            NotScored::Contended => return self.pass(host, Outcome::Contended),
+            NotScored::Deleted => return self.pass(host, Outcome::UnknownAgent),
+            NotScored::Standing(Standing::Off | Standing::Guarded) => return self.pass(host, Outcome::Off),
+            NotScored::Standing(Standing::Inactive { by }) => (Cause::Inactive { by }, Outcome::RefusedInactive),
+            NotScored::Standing(Standing::Blocked { retry_after_seconds }) => {
+                (Cause::Blocked { retry_after_seconds }, Outcome::RefusedBlocked)
+            }
+        };
+        host.count(Metric::Requests(outcome), 1);
+        self.refuse_complete(host, cause)
+    }
+
+    /// Reads what the request brings, from the tail of its body if that is enough.
+    fn read_turn(
+        &self,
+        host: &impl StreamHost,
+        counting: Counting,
+        text: &mut Fingerprinter,
+    ) -> Result<Turn, Unreadable> {
+        let path = self.path.as_bytes();
+        if self.held_bytes >= LONG_BODY_BYTES {
+            let tail = host.request_body(self.held_bytes - TAIL_BYTES, TAIL_BYTES);
+            if let Some(turn) = end_of_request(path, &tail, counting, text) {
+                return Ok(turn);
+            }
+        }
+        request(path, &self.whole_body(host), counting, text)
+    }
+
+    pub(super) fn whole_body(&self, host: &impl StreamHost) -> Vec<u8> {
+        host.request_body(0, self.worker.config.max_request_bytes)
+    }
+
+    fn forward(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, format: Format) -> Flow {
+        host.count(Metric::Requests(Outcome::Allowed), 1);
+        let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
+        host.set_property(VERDICT_PROPERTY, verdict);
+        host.set_property(CALL_PROPERTY, &scored.sequence.0.to_string());
+        self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence: scored.sequence, format });
+        Flow::Continue
+    }
+
+    /// Acts on a loop.
+    #[cold] // keeps this out of the code that every request runs through
+    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn, now_ms: u64) -> Flow {
+        let trip = agent.trip(host, scored.verdict, now_ms);
+        if trip == Trip::Stopped {
+            let excerpt = self.excerpt(host, agent.record.counting);
+            report(host, &self.worker, &agent, scored, Details { turn, at_ms: now_ms, excerpt });
+        }
+        let cause = match scored.verdict {
+            _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn.format),
+            Verdict::Allow | Verdict::WouldKill => return self.forward(host, agent, scored, turn.format),
+            Verdict::Kill => Cause::Inactive { by: Some(DeactivatedBy::KillSwitch) },
+            Verdict::Block => Cause::Blocked { retry_after_seconds: agent.record.retry_after_seconds },
+        };
+        host.count(Metric::Requests(Outcome::Tripped), 1);
+        self.refuse(host, cause, &envelope::read(&self.path, &self.whole_body(host)))
+    }
+
+    /// Returns the beginning of the repeated input, if the operator asked for it.
+    fn excerpt(&self, host: &impl StreamHost, counting: Counting) -> Option<String> {
+        if self.worker.config.evidence == Evidence::None {
+            return None;
+        }
+        let mut text = self.worker.take_fingerprinter();
+        text.keep_excerpt(EXCERPT_BYTES);
+        let read = request(self.path.as_bytes(), &self.whole_body(host), counting, &mut text);
+        let excerpt = text.take_excerpt();
+        self.worker.return_fingerprinter(text);
+        read.is_ok().then_some(excerpt)
+    }
+}
+
+/// What the headers of a request tell.
+#[derive(Default)]
+pub(super) struct RequestHeaders {
+    path: String,
+    pub(super) content_length: Option<usize>,
+    compressed: bool,
+    accepts_compression: bool,
+    /// An upgrade, a tunnel or gRPC, whose body may never end.
+    pub(super) not_http: bool,
+    /// Envoy has followed a redirect, so the request may have been scored before. A client can send this header, too, and
+    /// gains nothing by it.
+    redirected: bool,
+    session: Option<Vec<u8>>,
+    /// There is no body.
+    pub(super) ended: bool,
+}
+
+impl RequestHeaders {
+    fn read(all: &Headers, session_header: Option<&str>) -> Self {
+        let mut headers = Self::default();
+        for (name, value) in all.iter() {
+            match name {
+                b":path" => headers.path = String::from_utf8_lossy(value).into_owned(),
+                b":method" => headers.not_http |= value == b"CONNECT",
+                b"upgrade" => headers.not_http = true,
+                b"content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
+                b"content-length" => headers.content_length = parse_number(value),
+                b"content-encoding" => headers.compressed = is_compressed(value),
+                b"accept-encoding" => headers.accepts_compression = value != b"identity",
+                b"x-envoy-original-url" => headers.redirected = true,
+                _ => {}
+            }
+            if session_header.is_some_and(|session| session.as_bytes() == name) {
+                headers.session = Some(value.to_vec());
+            }
+        }
+        headers
+    }
+}
