@@ -7,8 +7,6 @@ MAKEFLAGS += --no-builtin-rules
 
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
-# Debug information down to lines is enough for a backtrace and halves the build.
-export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
 .PHONY: help demo test check test-native test-wasm module sidecar envoy chromium postgres screenshots fuzz bench images compose-demo dist fmt clean
 

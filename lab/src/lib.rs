@@ -8,6 +8,7 @@
 //! - [`tls`]: certificates, and a client that shows them.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
+//! - [`skip`]: notes about tests that cannot run on this machine.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //!
 //! Knows nothing of the filter's code, so that both cannot be wrong in the same way. Loopback only.
@@ -30,6 +31,7 @@ pub mod proc;
 pub mod prose;
 pub mod raw;
 pub mod scenario;
+pub mod skip;
 pub mod sse;
 pub mod tls;
 

@@ -1,9 +1,11 @@
-//! Where the binaries are, and free ports for them.
+//! Finds binaries, and free ports for them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The project's root, of which this crate is a folder.
 pub(super) fn root() -> &'static Path {
@@ -69,9 +71,20 @@ pub fn trap_module() -> PathBuf {
     target.join("wasm32-wasip1/release/agent_kill_switch.wasm")
 }
 
-/// An address on the loopback interface that is free now. For processes that cannot take port 0, or that must come
-/// back at the same port.
+/// An address on the loopback interface at which nobody listens. For processes that must come back at the same port, or
+/// that cannot say which port they were given.
+///
+/// Linux takes the ports of outgoing connections and of listeners on port 0 from a range that begins at 32768. Ports
+/// below it are given to nobody by chance, so this one is still free when its process begins to listen, even much later.
+/// Each test process begins its search elsewhere, so that two that run at once do not find the same port.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface has a free port");
-    listener.local_addr().expect("a bound listener has an address")
+    const PORTS: Range<u32> = 20_000..32_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(67);
+    let mut addresses = PORTS.map(|_| {
+        let step = begin.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        SocketAddr::from((Ipv4Addr::LOCALHOST, (PORTS.start + step) as u16))
+    });
+    let free = addresses.find(|address| TcpListener::bind(address).is_ok());
+    free.expect("the loopback interface has a free port")
 }
