@@ -5,6 +5,7 @@
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
 //! - [`raw`]: HTTP by hand, for what no client sends.
+//! - [`recordings`]: public recordings of agents, where this machine has them.
 //! - [`tls`]: certificates, and a client that shows them.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
@@ -30,6 +31,7 @@ pub mod mesh;
 pub mod proc;
 pub mod prose;
 pub mod raw;
+pub mod recordings;
 pub mod scenario;
 pub mod skip;
 pub mod sse;
