@@ -47,28 +47,30 @@ pub fn wasm_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE") {
         return PathBuf::from(given);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let path = target.join("wasm32-wasip1/wasm/agent_kill_switch.wasm");
+    let path = target().join("wasm32-wasip1/wasm/agent_kill_switch.wasm");
     assert!(path.is_file(), "{} is missing: run `make module`, or set WASM_MODULE", path.display());
     path
 }
 
-/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here. Slow only once.
+/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here.
+///
+/// It is built without optimisation, so that it shares its dependencies with the tests that run as WebAssembly, and lies
+/// in another folder than the module that is shipped.
 pub fn trap_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE_TRAP") {
         return PathBuf::from(given);
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // A folder of its own: it must never be taken for the module that is shipped.
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("trap");
-    let mut build = Command::new(cargo);
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.current_dir(root()).args(["rustc", "--package", "agent-kill-switch", "--lib", "--crate-type", "cdylib"]);
-    build
-        .args(["--release", "--target", "wasm32-wasip1", "--features", "trap", "--quiet", "--target-dir"])
-        .arg(&target);
+    build.args(["--target", "wasm32-wasip1", "--features", "trap", "--quiet"]);
     let built = build.status().unwrap_or_else(|error| panic!("cannot run cargo: {error}"));
     assert!(built.success(), "the module with the trap feature cannot be built: {build:?}");
-    target.join("wasm32-wasip1/release/agent_kill_switch.wasm")
+    target().join("wasm32-wasip1/debug/agent_kill_switch.wasm")
+}
+
+/// Cargo's folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// An address on the loopback interface at which nobody listens. For processes that must come back at the same port, or
