@@ -7,10 +7,8 @@ MAKEFLAGS += --no-builtin-rules
 
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
-# Debug information down to lines is enough for a backtrace and halves the build.
-export CARGO_PROFILE_DEV_DEBUG ?= line-tables-only
 
-.PHONY: help demo test check test-native test-wasm module sidecar envoy chromium postgres screenshots fuzz bench images compose-demo dist fmt clean
+.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz bench images compose-demo dist fmt clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -20,35 +18,22 @@ demo: module sidecar envoy ## real Envoy, sidecar, mock LLM, a healthy and a loo
 	cargo run -q -p lab --bin demo -- $(if $(ONCE),--once) \
 	  $(if $(ENVOY_PORT),--envoy-port $(ENVOY_PORT)) $(if $(SIDECAR_PORT),--sidecar-port $(SIDECAR_PORT))
 
-test: check test-native test-wasm ## every test, the ones against a real Envoy included
-	@echo "all tests passed"
+test: toolchain ## every check and every test, and a summary of what passed, failed and was skipped
+	@tools/test
 
 check: toolchain ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-test-native: module sidecar envoy chromium postgres ## the tests of the workspace
-	cargo test --workspace --no-fail-fast
-
-test-wasm: toolchain ## the pure tests, as the module's own target
-	@if command -v node >/dev/null; then \
-	  cargo test --target $(WASM_TARGET) -p agent-kill-switch --lib --test scenarios --test specification --test normalise; \
-	else \
-	  echo "SKIPPED: node is not installed, so the pure tests did not run as WebAssembly" >&2; \
-	fi
-
 module: toolchain ## the filter, as a WebAssembly module
 	cargo rustc --lib --crate-type cdylib --profile wasm --target $(WASM_TARGET)
 	@echo "$(MODULE): $$(stat -c %s $(MODULE)) bytes"
 
-sidecar: toolchain ## the sidecar, for tests and the demo
+sidecar: toolchain ## the sidecar, for the demo
 	cargo build -p kill-switch
 
 chromium: ## Chromium and its driver, where they can be installed
 	@tools/get-chromium
-
-postgres: ## PostgreSQL, where it can be installed
-	@tools/get-postgres
 
 screenshots: toolchain chromium ## the pictures of the documentation, taken anew
 	cargo test -p kill-switch --test it browser::screenshots::screenshots -- --ignored --exact

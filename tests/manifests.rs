@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::proc::{Envoy, free_address, wasm_module};
-use lab::{EnvoyConfig, Filter};
+use lab::{EnvoyConfig, Filter, skip};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -230,8 +230,7 @@ async fn every_metric_of_the_rules_and_the_dashboard_is_exposed() {
 #[test]
 fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
     if Command::new("promtool").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: promtool is not installed, so the alert rules were not run");
-        return;
+        return skip::because("promtool is not installed, so the alert rules were not evaluated");
     }
     for arguments in [["check", "rules", "rules.yaml"], ["test", "rules", "rules_test.yaml"]] {
         let output =
@@ -245,8 +244,7 @@ fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
 fn the_bill_of_materials_names_what_is_linked_and_where() {
     let has_toml = Command::new("python3").args(["-c", "import tomllib"]).output();
     if !has_toml.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: python3 (3.11 or later) is not installed, so tools/sbom did not run");
-        return;
+        return skip::because("Python 3.11 or later is not installed, so tools/sbom was not run");
     }
     let output = Command::new(root().join("tools/sbom")).arg("x86_64-unknown-linux-gnu").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -14,12 +14,12 @@ if (file === undefined) {
 const wasi = new WASI({
   version: "preview1",
   args: [file, ...args],
-  // A failed assertion aborts, and what the test harness had captured until then would be lost with it.
+  // A failed assertion aborts the process, and output that the test harness had captured would be lost.
   env: { RUST_TEST_NOCAPTURE: "1", ...env },
   preopens: { [cwd()]: cwd(), ".": cwd() },
   returnOnExit: true,
 });
-// The library names Envoy's functions, which there are none of here: calling one is a mistake in a test.
+// The library imports Envoy's functions, which do not exist here. A test that calls one is wrong.
 function hostless(module) {
   const missing = WebAssembly.Module.imports(module).filter((wanted) => wanted.module === "env");
   const refuse = (name) => () => {
@@ -30,12 +30,14 @@ function hostless(module) {
 
 try {
   const module = await WebAssembly.compile(await readFile(file));
-  const instance = await WebAssembly.instantiate(module, { env: hostless(module), ...wasi.getImportObject() });
-  // Of the exports only these: the library also brings the entry point of a filter, which is none of a command.
+  // Node 18 has no getImportObject.
+  const imports = { env: hostless(module), wasi_snapshot_preview1: wasi.wasiImport };
+  const instance = await WebAssembly.instantiate(module, imports);
+  // Only these exports are passed on, since the library also exports the entry point of a filter.
   const { memory, _start } = instance.exports;
   exit(wasi.start({ exports: { memory, _start } }));
 } catch (trap) {
-  // Also a failed assertion, whose message has been printed by then.
+  // A failed assertion ends here, too. Its message has been printed by then.
   console.error(String(trap));
   exit(101);
 }

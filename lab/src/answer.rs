@@ -21,6 +21,9 @@ pub struct Answer {
     pub delay_ms: u64,
     /// How long each further piece of a stream takes.
     pub piece_delay_ms: u64,
+    /// If not empty, only the first piece of the body is sent until [`crate::MockLlm::open`] opens this gate.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub gate: String,
     /// In how many pieces a streamed text arrives; 0: a word at a time.
     pub pieces: usize,
     /// Extra response headers.
@@ -60,6 +63,7 @@ impl Default for Answer {
             tool_calls: Vec::new(),
             delay_ms: 0,
             piece_delay_ms: 0,
+            gate: String::new(),
             pieces: 0,
             headers: Vec::new(),
             trailers: Vec::new(),

@@ -5,9 +5,11 @@
 //! - [`scenario`]: the rows of the detector's scenario table, as requests with the answers that they get.
 //! - [`agent`]: the same as living agents that report each call.
 //! - [`raw`]: HTTP by hand, for what no client sends.
+//! - [`recordings`]: public recordings of agents, where this machine has them.
 //! - [`tls`]: certificates, and a client that shows them.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
+//! - [`skip`]: notes about tests that cannot run on this machine.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //!
 //! Knows nothing of the filter's code, so that both cannot be wrong in the same way. Loopback only.
@@ -29,7 +31,9 @@ pub mod mesh;
 pub mod proc;
 pub mod prose;
 pub mod raw;
+pub mod recordings;
 pub mod scenario;
+pub mod skip;
 pub mod sse;
 pub mod tls;
 

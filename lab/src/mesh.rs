@@ -14,8 +14,9 @@ use crate::llm::MockLlm;
 use crate::proc::{Envoy, Sidecar, SidecarOptions, wait_until, wait_until_some, wasm_module};
 use crate::{EnvoyConfig, Filter, envoy_yaml};
 
-/// How long anything that should happen at once may take on a busy machine.
-pub const SOON: Duration = Duration::from_secs(20);
+/// How long to wait for something that should happen at once. Waiting ends when it happens, so this only has to be longer
+/// than a busy machine takes.
+pub const SOON: Duration = Duration::from_secs(60);
 
 const ENFORCER: &str = "lab-enforcer-token-0123456789";
 /// The operator's token, in the demo and the tests only.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long the other side may take to send what is waited for.
-const DEADLINE: Duration = Duration::from_secs(20);
+/// How long the other side may take to send what is waited for. Long enough for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// One connection, and all that came back on it.
 pub struct Raw {

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
+use crate::skip;
+
 /// A certificate for each side, in a folder that goes with it.
 #[derive(Debug)]
 pub struct Tls {
@@ -24,8 +26,8 @@ pub enum Peer {
 }
 
 impl Tls {
-    /// Makes a certificate for the server and one for a client that is called `client_uri`. `None`, said loudly, where
-    /// there is no openssl.
+    /// Makes a certificate for the server and one for a client that is called `client_uri`. Returns `None`, and notes
+    /// that the test is skipped, if openssl is not installed.
     pub fn make(client_uri: &str) -> Option<Tls> {
         let folder = TempDir::with_prefix("lab-tls-").expect("the temporary folder can be written");
         let tls = Tls { folder };
@@ -37,7 +39,7 @@ impl Tls {
             match openssl.status() {
                 Ok(made) => assert!(made.success(), "openssl could not make a certificate: {openssl:?}"),
                 Err(error) => {
-                    eprintln!("SKIPPED: certificates need openssl, which cannot be run here: {error}");
+                    skip::because(&format!("openssl, which makes certificates, cannot be run: {error}"));
                     return None;
                 }
             }

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use lab::chat::Caller;
 use lab::envoy_yaml::named;
+use lab::mesh::SOON;
 use lab::proc::{Envoy, Sidecar, SidecarOptions, wait_until, wait_until_some};
 use lab::scenario::{self, first_refused};
 use lab::{Answer, EnvoyConfig, Filter, MockLlm, envoy_yaml};
 use serde_json::json;
-
-const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn every_scenario_passes_through_a_plain_envoy_unrefused() {

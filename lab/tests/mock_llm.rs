@@ -7,12 +7,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use lab::chat::{Caller, Conversation, Input, Reply, Request};
+use lab::mesh::SOON;
 use lab::{Answer, Format, MockLlm};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn the_same_question_gets_the_same_answer_in_a_fresh_envelope() {
@@ -162,6 +161,21 @@ async fn an_upgraded_connection_echoes() {
     let mut echo = [0; 5];
     connection.read_exact(&mut echo).await.unwrap();
     assert_eq!(&echo, b"hello");
+}
+
+#[tokio::test]
+async fn a_stream_waits_at_its_gate_until_the_gate_is_opened() {
+    let llm = MockLlm::start().await;
+    llm.enqueue([Answer { gate: "middle".to_owned(), ..Answer::text("one two three") }]);
+    let request = question(Format::OpenAiChat, true, "hi");
+    let url = format!("{}{}", llm.url(), request.path);
+    let mut response = lab::http::client().post(url).body(request.body_text()).send().await.unwrap();
+    let first = response.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"data:") && !String::from_utf8_lossy(&first).contains("[DONE]"), "{first:?}");
+    llm.open("another");
+    assert!(tokio::time::timeout(Duration::from_millis(50), response.chunk()).await.is_err(), "the gate is closed");
+    llm.open("middle");
+    assert!(response.text().await.unwrap().ends_with("data: [DONE]\n\n"));
 }
 
 #[tokio::test]

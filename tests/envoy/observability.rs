@@ -83,11 +83,14 @@ fn every_kind_of_request_moves_its_metric() {
             ("would_kills", 1),
             ("answers_unread", 1),
         ];
-        let stats = mesh.envoy.stats().await;
+        let counted = async |name: &str| mesh.envoy.stat(&format!("wasmcustom.kill_switch.{name}")).await;
         for (name, count) in expected {
-            assert_eq!(stats.get(&format!("wasmcustom.kill_switch.{name}")), Some(&count), "{name}");
+            wait_until(name, SOON, || async { counted(name).await >= count }).await;
         }
-        assert!(stats["wasmcustom.kill_switch.sync_age_seconds"] < 60);
+        for (name, count) in expected {
+            assert_eq!(counted(name).await, count, "{name}");
+        }
+        assert!(counted("sync_age_seconds").await < 60);
         wait_until("the filter's own time is measured", SOON, || async {
             mesh.envoy.prometheus().await.contains("kill_switch_filter_us_count{} 20")
         })

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::support::{ask, run};
 
-/// What is promised on a quiet machine. Reported, not asserted: the machines that run tests are busy.
+/// What is promised on an idle machine. The test prints it and does not assert it, because test machines are busy.
 const PROMISED: Duration = Duration::from_millis(250);
-/// What no machine is too busy for.
-const AT_MOST: Duration = Duration::from_secs(2);
+/// What even a busy machine keeps, and a filter that has to wait for its next poll does not.
+const AT_MOST: Duration = Duration::from_secs(10);
 const ROUNDS: u32 = 5;
 const CONNECTIONS: usize = 8;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use lab::chat::Request;
 use lab::mesh::Mesh;
 use lab::proc::binary;
-use lab::{Answer, Format};
+use lab::{Answer, Format, recordings};
 use serde_json::{Value, json};
 
 /// Calls of the longest public run that is played: each is a request through a real proxy.
@@ -30,15 +30,8 @@ async fn recordings_written_for_the_project_are_killed_at_the_call_that_replay_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn public_recordings_are_killed_at_the_call_that_replay_says() {
-    let folder = std::env::var_os("KILL_SWITCH_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.to_string_lossy().ends_with(".jsonl.gz")).collect();
-    files.sort();
-    if files.is_empty() {
-        let words = format!("SKIPPED: no recordings in {}\n", folder.display());
-        // Straight to the terminal: the test harness would swallow it.
-        return std::io::stderr().write_all(words.as_bytes()).unwrap();
-    }
+    let Some(mut files) = recordings::public() else { return };
+    files.retain(|path| path.to_string_lossy().ends_with(".jsonl.gz"));
     let lines: Vec<String> = files.iter().flat_map(|file| sample(file)).collect();
     assert_eq!(Stage::set().await.play(&lines).await, lines.len());
 }

@@ -1,8 +1,6 @@
 //! A trap in one worker cuts that worker's streams, and nothing else: the others go on, the next requests are served,
 //! and windows, kills and policy are still there.
 
-use std::time::Duration;
-
 use lab::Answer;
 use lab::chat::{Conversation, Input};
 use lab::mesh::{Mesh, MeshOptions, SOON};
@@ -26,6 +24,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
 
         let streams = open_streams(&mesh).await;
         trap(&mesh).await;
+        mesh.llm.open(END);
         let mut whole = 0;
         for mut stream in streams {
             whole += usize::from(stream.to_end().await.contains("[DONE]"));
@@ -73,14 +72,16 @@ async fn trap(mesh: &Mesh) {
 }
 
 const STREAMS: usize = 16;
+/// The gate at which the streams wait for their end.
+const END: &str = "end";
 
-/// Slow answers on both workers, each begun.
+/// Streams on both workers, each begun and none ended.
 async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let before = mesh.connections().await;
     let mut conversation = Conversation::new(lab::Format::OpenAiChat, true);
     conversation.say(&Input::User("Tell me a long story.".to_owned()));
     let (start, body) = (format!("POST {}", conversation.request().path), conversation.request().body_text());
-    let script = Answer { pieces: 4, piece_delay_ms: 700, ..Answer::text("Once upon a time there was an end.") };
+    let script = Answer { pieces: 4, gate: END.to_owned(), ..Answer::text("Once upon a time there was an end.") };
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
         let mut raw = Raw::connect(mesh.envoy.address()).await;
@@ -95,13 +96,8 @@ async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     streams
 }
 
-/// A fresh VM starts with the first request after a pause, a second or so.
+/// Waits until both workers have a VM again, which takes Envoy about a second.
 async fn every_worker_serves(mesh: &Mesh) {
     let caller = mesh.caller("stranger").without_keep_alive();
-    wait_until("both workers serve again", SOON, || async {
-        let served = looping(&caller, 12).await == [200; 12];
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        served
-    })
-    .await;
+    wait_until("both workers serve again", SOON, || async { looping(&caller, 12).await == [200; 12] }).await;
 }

@@ -12,11 +12,12 @@ use futures_util::stream::{self, StreamExt};
 use http_body::Frame;
 use http_body_util::StreamBody;
 
+use super::gates::{Gate, Gates};
 use super::wire::Rendered;
 use crate::answer::Answer;
 
 /// The HTTP response for an answer rendered in its API's words.
-pub async fn deliver(answer: &Answer, rendered: Rendered) -> Response {
+pub async fn deliver(answer: &Answer, rendered: Rendered, gates: &Gates) -> Response {
     pause(Duration::from_millis(answer.delay_ms)).await;
     let mut response = Response::builder().status(answer.status).header(header::CONTENT_TYPE, rendered.content_type);
     if answer.gzip {
@@ -30,10 +31,12 @@ pub async fn deliver(answer: &Answer, rendered: Rendered) -> Response {
         let names: Vec<&str> = answer.trailers.iter().map(|(name, _)| name.as_str()).collect();
         response = response.header(header::TRAILER, names.join(", "));
     }
-    response.body(body(answer, rendered.pieces)).expect("a script's status and headers must be valid HTTP")
+    response
+        .body(body(answer, rendered.pieces, gates.gate(&answer.gate)))
+        .expect("a script's status and headers must be valid HTTP")
 }
 
-fn body(answer: &Answer, pieces: Vec<String>) -> Body {
+fn body(answer: &Answer, pieces: Vec<String>, gate: Gate) -> Body {
     let mut pieces: Vec<Bytes> = match answer.gzip {
         true => gzip(&pieces),
         false => pieces.into_iter().map(Bytes::from).collect(),
@@ -52,11 +55,15 @@ fn body(answer: &Answer, pieces: Vec<String>) -> Body {
     let sent = answer.cut_after.unwrap_or(usize::MAX);
     let frames = pieces.into_iter().take(sent).map(|piece| Ok(Frame::data(piece))).chain(end);
     let between = Duration::from_millis(answer.piece_delay_ms);
-    let paced = stream::iter(frames.enumerate()).then(move |(index, frame)| async move {
-        if index > 0 {
-            pause(between).await;
+    let paced = stream::iter(frames.enumerate()).then(move |(index, frame)| {
+        let gate = gate.clone();
+        async move {
+            if index > 0 {
+                gate.pass().await;
+                pause(between).await;
+            }
+            frame
         }
-        frame
     });
     Body::new(StreamBody::new(paced))
 }

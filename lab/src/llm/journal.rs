@@ -93,11 +93,6 @@ impl Journal {
         *self.begun.borrow()
     }
 
-    /// Forgets the requests kept. The numbering goes on.
-    pub fn clear(&self) {
-        self.lock().clear();
-    }
-
     /// Notified of every change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.begun.subscribe()

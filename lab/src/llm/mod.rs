@@ -6,6 +6,7 @@
 
 pub mod ask;
 mod deliver;
+mod gates;
 pub mod journal;
 pub mod script;
 mod upgrade;
@@ -26,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use ask::Ask;
+use gates::Gates;
 use journal::Journal;
 pub use journal::Received;
 pub use script::Script;
@@ -47,6 +49,7 @@ pub struct MockLlm {
 struct Shared {
     script: Script,
     journal: Journal,
+    gates: Gates,
 }
 
 impl MockLlm {
@@ -61,7 +64,8 @@ impl MockLlm {
     pub async fn start_at(address: SocketAddr, keep: usize) -> std::io::Result<MockLlm> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { script: Script::default(), journal: Journal::new(keep) });
+        let shared =
+            Arc::new(Shared { script: Script::default(), journal: Journal::new(keep), gates: Gates::default() });
         let app = app(shared.clone());
         // Without it, the kernel holds each small piece of a stream until the one before is acknowledged.
         let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
@@ -92,6 +96,11 @@ impl MockLlm {
         self.shared.script.decide(closure);
     }
 
+    /// Lets all answers pass that wait at this gate (see [`Answer::gate`]), now and from now on.
+    pub fn open(&self, gate: &str) {
+        self.shared.gates.open(gate);
+    }
+
     /// The requests kept, oldest first.
     pub fn received(&self) -> Vec<Received> {
         self.shared.journal.entries()
@@ -105,11 +114,6 @@ impl MockLlm {
     /// How many requests have arrived since the start.
     pub fn count(&self) -> u64 {
         self.shared.journal.count()
-    }
-
-    /// Forgets the requests kept; [`MockLlm::count`] goes on.
-    pub fn forget(&self) {
-        self.shared.journal.clear();
     }
 
     /// Waits until what has been received satisfies `enough`, and returns it. Panics at the deadline.
@@ -175,7 +179,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
     let answer = shared.script.answer(&ask);
     let rendered = wire::render(&ask, &answer);
-    let mut response = deliver::deliver(&answer, rendered).await;
+    let mut response = deliver::deliver(&answer, rendered, &shared.gates).await;
     response.headers_mut().insert(wire::ANSWERED, number.into());
     response
 }

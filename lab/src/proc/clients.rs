@@ -1,6 +1,6 @@
 //! The official Python clients, driven by the scripts in `lab/clients`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
@@ -9,8 +9,9 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::find::{root, script};
+use crate::skip;
 
-/// What `tools/get-clients` says where pip cannot install.
+/// The exit code of `tools/get-clients` if pip cannot install them.
 const CANNOT_INSTALL: i32 = 3;
 
 /// One call of an official client as its application sees it.
@@ -47,18 +48,24 @@ pub struct PythonClient {
 }
 
 impl PythonClient {
-    /// The environment with the clients, made on first use. `None`, said loudly, where pip cannot install.
+    /// Finds the environment with the clients, and makes it on first use. Returns `None`, and notes that the test is
+    /// skipped, if pip cannot install them.
     pub fn get() -> Option<PythonClient> {
         static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
         let found = FOUND.get_or_init(|| match script("tools/get-clients") {
             Ok(python) => Some(python),
-            Err(CANNOT_INSTALL) => {
-                eprintln!("SKIPPED: the official Python clients cannot be installed here (tools/get-clients says why)");
-                None
-            }
+            Err(CANNOT_INSTALL) => None,
             Err(code) => panic!("tools/get-clients ended with {code}"),
         });
+        if found.is_none() {
+            skip::missing("the official Python clients cannot be installed (tools/get-clients says why)");
+        }
         found.clone().map(|python| PythonClient { python })
+    }
+
+    /// The interpreter.
+    pub fn interpreter(&self) -> &Path {
+        &self.python
     }
 
     /// Runs `lab/clients/{library}_client.py` with these arguments against `base`, to its end.

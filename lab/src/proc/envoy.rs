@@ -16,8 +16,8 @@ use super::child::Child;
 use super::find::envoy_binary;
 use super::wait::wait_until_some;
 
-/// A module of some hundred KB compiles within a second; a loaded machine takes longer.
-const START: Duration = Duration::from_secs(60);
+/// How long it may take to start or to end. Compiling a module takes a second, and far longer on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A running Envoy. Killed when dropped.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Envoy {
     /// Ends Envoy as an operator would, and waits until it has.
     pub async fn quit(mut self) {
         self.post("/quitquitquit").await;
-        self.child.wait_end(Duration::from_secs(20)).await;
+        self.child.wait_end(DEADLINE).await;
     }
 
     /// Whether the process still runs.
@@ -176,8 +176,8 @@ async fn ready(child: &mut Child, file: &Path, http: &reqwest::Client) -> Result
         if let Some(status) = child.ended() {
             return Err(format!("it ended with {status}\n{}", child.tail()));
         }
-        if started.elapsed() > START {
-            return Err(format!("it was not ready within {START:?}\n{}", child.tail()));
+        if started.elapsed() > DEADLINE {
+            return Err(format!("it was not ready within {DEADLINE:?}\n{}", child.tail()));
         }
         let admin = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
         if let Some(admin) = admin {
@@ -202,5 +202,5 @@ async fn listeners(http: &reqwest::Client, admin: SocketAddr) -> BTreeMap<String
         };
         all.iter().map(pair).collect::<Option<BTreeMap<_, _>>>().filter(|found| !found.is_empty())
     };
-    wait_until_some("Envoy names its listeners", START, look).await
+    wait_until_some("Envoy names its listeners", DEADLINE, look).await
 }

@@ -1,9 +1,11 @@
-//! Where the binaries are, and free ports for them.
+//! Finds binaries, and free ports for them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The project's root, of which this crate is a folder.
 pub(super) fn root() -> &'static Path {
@@ -45,33 +47,46 @@ pub fn wasm_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE") {
         return PathBuf::from(given);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let path = target.join("wasm32-wasip1/wasm/agent_kill_switch.wasm");
+    let path = target().join("wasm32-wasip1/wasm/agent_kill_switch.wasm");
     assert!(path.is_file(), "{} is missing: run `make module`, or set WASM_MODULE", path.display());
     path
 }
 
-/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here. Slow only once.
+/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here.
+///
+/// It is built without optimisation, so that it shares its dependencies with the tests that run as WebAssembly, and lies
+/// in another folder than the module that is shipped.
 pub fn trap_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE_TRAP") {
         return PathBuf::from(given);
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // A folder of its own: it must never be taken for the module that is shipped.
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("trap");
-    let mut build = Command::new(cargo);
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.current_dir(root()).args(["rustc", "--package", "agent-kill-switch", "--lib", "--crate-type", "cdylib"]);
-    build
-        .args(["--release", "--target", "wasm32-wasip1", "--features", "trap", "--quiet", "--target-dir"])
-        .arg(&target);
+    build.args(["--target", "wasm32-wasip1", "--features", "trap", "--quiet"]);
     let built = build.status().unwrap_or_else(|error| panic!("cannot run cargo: {error}"));
     assert!(built.success(), "the module with the trap feature cannot be built: {build:?}");
-    target.join("wasm32-wasip1/release/agent_kill_switch.wasm")
+    target().join("wasm32-wasip1/debug/agent_kill_switch.wasm")
 }
 
-/// An address on the loopback interface that is free now. For processes that cannot take port 0, or that must come
-/// back at the same port.
+/// Cargo's folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// An address on the loopback interface at which nobody listens. For processes that must come back at the same port, or
+/// that cannot say which port they were given.
+///
+/// Linux takes the ports of outgoing connections and of listeners on port 0 from a range that begins at 32768. Ports
+/// below it are given to nobody by chance, so this one is still free when its process begins to listen, even much later.
+/// Each test process begins its search elsewhere, so that two that run at once do not find the same port.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface has a free port");
-    listener.local_addr().expect("a bound listener has an address")
+    const PORTS: Range<u32> = 20_000..32_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(67);
+    let mut addresses = PORTS.map(|_| {
+        let step = begin.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        SocketAddr::from((Ipv4Addr::LOCALHOST, (PORTS.start + step) as u16))
+    });
+    let free = addresses.find(|address| TcpListener::bind(address).is_ok());
+    free.expect("the loopback interface has a free port")
 }

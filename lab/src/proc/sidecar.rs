@@ -11,7 +11,8 @@ use super::child::Child;
 use super::find::{binary, free_address};
 use super::wait::wait_until;
 
-const START: Duration = Duration::from_secs(20);
+/// How long it may take to start or to end. Long enough for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How the sidecar is started.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ impl Sidecar {
         let child =
             self.child.insert(Child::start("kill-switch", &mut command, &self.folder.path().join("sidecar.log")));
         let (http, url) = (crate::http::client(), format!("http://{}{}", self.address, self.options.ready_path));
-        wait_until("the sidecar is ready", START, || {
+        wait_until("the sidecar is ready", DEADLINE, || {
             if let Some(status) = child.ended() {
                 panic!("the sidecar ended with {status}\n{}", child.tail());
             }
@@ -88,7 +89,7 @@ impl Sidecar {
     /// Ends it gracefully (SIGTERM).
     pub async fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            child.terminate(Duration::from_secs(20)).await;
+            child.terminate(DEADLINE).await;
         }
     }
 

@@ -1,13 +1,13 @@
 //! Alerts arrive: signed, at least once, under one id, in time, and not more often than asked for.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kill_switch::alerts::{AlertOptions, Guard, Mailer, SystemLookup};
 use kill_switch::service::Limits;
+use lab::proc::PythonClient;
 use serde_json::{Value, json};
 
 use crate::support::process::Process;
@@ -318,22 +318,7 @@ async fn a_delivery_survives_the_death_of_the_sidecar_in_the_middle() {
     .await;
 }
 
-/// An interpreter with the PyPI package `standardwebhooks`, if it can be had.
-fn independent_verifier() -> Option<PathBuf> {
-    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("standardwebhooks");
-    let python = home.join("bin/python");
-    let has_it =
-        || Command::new(&python).args(["-c", "import standardwebhooks"]).output().is_ok_and(|out| out.status.success());
-    if has_it() {
-        return Some(python);
-    }
-    let quietly = |command: &mut Command| command.output().is_ok_and(|out| out.status.success());
-    let installed = quietly(Command::new("python3").args(["-m", "venv"]).arg(&home))
-        && quietly(Command::new(&python).args(["-m", "pip", "install", "-q", "standardwebhooks"]));
-    (installed && has_it()).then_some(python)
-}
-
-fn verify(python: &PathBuf, secret: &str, received: &Received, body: &str) -> bool {
+fn verify(python: &PythonClient, secret: &str, received: &Received, body: &str) -> bool {
     let script = "import json, sys, standardwebhooks.webhooks as w\n\
         import datetime\n\
         case = json.load(sys.stdin)\n\
@@ -346,22 +331,23 @@ fn verify(python: &PathBuf, secret: &str, received: &Received, body: &str) -> bo
         .collect::<serde_json::Map<_, _>>()
         .into();
     let case = json!({"secret": secret, "body": body, "headers": headers});
-    let mut child =
-        Command::new(python).args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new(python.interpreter())
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(case.to_string().as_bytes()).unwrap();
     child.wait().unwrap().success()
 }
 
 #[tokio::test]
 async fn signatures_verify_with_an_independent_implementation() {
+    let Some(python) = PythonClient::get() else { return };
     let (sidecar, receiver, rule) = alerted(json!({})).await;
     sidecar.api.report("/v1/kills", kill_with("k", "a", 1, json!({"reason": "größer, 猫, \u{202e}"}))).await.ok();
     sidecar.deliver().await;
     let received = receiver.take().remove(0);
-    let Some(python) = independent_verifier() else {
-        eprintln!("SKIPPED: the PyPI package standardwebhooks cannot be installed here; signatures were not verified");
-        return;
-    };
     let secret = rule["secret"].as_str().unwrap();
     assert!(verify(&python, secret, &received, &received.body));
     assert!(!verify(&python, secret, &received, &received.body.replace("13.0", "1.0")), "a changed body");

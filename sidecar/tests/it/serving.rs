@@ -101,7 +101,7 @@ async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
         assert_eq!(poll.await.unwrap(), 304);
     }
     assert!(process.child.wait().unwrap().success());
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(25), "long before the polls would have ended: {:?}", begun.elapsed());
     assert!(!dir.path().join("kill-switch.db-wal").exists(), "nothing is left to recover");
 }
 

@@ -381,7 +381,7 @@ pub async fn numbers_stay_in_order(stores: &[Arc<dyn Store>]) {
             ended.unwrap()
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), all).await.expect("a reader missed a number");
+    tokio::time::timeout(crate::support::SOON, all).await.expect("a reader missed a number");
 }
 
 async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<dyn Store>) {

@@ -66,7 +66,7 @@ async fn a_cursor_of_another_life_or_of_the_future_gets_everything() {
 }
 
 #[tokio::test]
-async fn a_waiting_poll_wakes_within_milliseconds_of_a_change() {
+async fn a_waiting_poll_is_woken_by_a_change() {
     let sidecar = Sidecar::start().await;
     let api = sidecar.api.clone();
     api.guarded("a").await;
@@ -85,8 +85,9 @@ async fn a_waiting_poll_wakes_within_milliseconds_of_a_change() {
         cursor = news.rev;
         delays.push(heard.saturating_duration_since(changed));
     }
-    // The best of ten: the others measure how busy the machine is.
-    assert!(delays.iter().min().unwrap() < &Duration::from_millis(20), "{delays:?}");
+    println!("woken after {delays:?}");
+    // On an idle machine it takes a few milliseconds. A poll that was not woken would end after 20 seconds.
+    assert!(delays.iter().min().unwrap() < &Duration::from_millis(500), "{delays:?}");
 }
 
 #[tokio::test]

@@ -6,19 +6,20 @@ use agent_kill_switch::wire::Counting;
 use kill_switch::replay::recording::{Calls, Recording};
 use kill_switch::replay::tally::Expect;
 use kill_switch::replay::{Outcome, Run, Settings, play};
+use lab::recordings::public;
 use serde_json::Value;
 
 use crate::random::Random;
-use crate::traces::{each_line, public, runs};
+use crate::traces::{each_line, runs};
 
 /// The recordings that these numbers are of; others may hold fewer or more.
 const HEALTHY: usize = 410;
 const LOOPS: usize = 9;
 
 fn decoded() -> Option<&'static [Run]> {
-    static RUNS: OnceLock<Option<Vec<Run>>> = OnceLock::new();
-    let read = || public().map(|files| files.iter().flat_map(|file| runs(file, &[Counting::Progress])).collect());
-    RUNS.get_or_init(read).as_deref()
+    static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
+    let files = public()?;
+    Some(RUNS.get_or_init(|| files.iter().flat_map(|file| runs(file, &[Counting::Progress])).collect()))
 }
 
 fn outcomes() -> Option<Vec<(Expect, &'static Run, Outcome)>> {

@@ -9,10 +9,11 @@ use agent_kill_switch::policy::DEFAULT_WINDOW_SIZE;
 use agent_kill_switch::wire::Counting;
 use kill_switch::replay::recording::{Calls, Recording};
 use kill_switch::replay::{Run, Settings, play};
+use lab::recordings::public;
 use serde_json::value::RawValue;
 
 use crate::random::Random;
-use crate::traces::{each_line, public, replayer};
+use crate::traces::{each_line, replayer};
 
 const DRAWS: usize = 500;
 
@@ -24,14 +25,13 @@ struct Piece {
 
 /// The pieces of each file, so that a file of many runs is not drawn from more than one of few.
 fn pieces() -> Option<&'static [Vec<Piece>]> {
-    static PIECES: OnceLock<Option<Vec<Vec<Piece>>>> = OnceLock::new();
-    let read = || {
-        let files = public()?;
+    static PIECES: OnceLock<Vec<Vec<Piece>>> = OnceLock::new();
+    let files = public()?;
+    Some(PIECES.get_or_init(|| {
         let mut pieces: Vec<Vec<Piece>> = files.iter().map(|file| pieces_of(file)).collect();
         pieces.retain(|pieces| !pieces.is_empty());
-        Some(pieces)
-    };
-    PIECES.get_or_init(read).as_deref()
+        pieces
+    }))
 }
 
 fn pieces_of(file: &std::path::Path) -> Vec<Piece> {

@@ -1,4 +1,4 @@
-//! Where recordings are, and how tests read them.
+//! Finds recordings and reads them.
 
 use std::path::{Path, PathBuf};
 
@@ -24,27 +24,6 @@ pub fn all_own() -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty());
     files
-}
-
-/// The public recordings. They are not ours to give away, so they may be missing: then this says so, loudly.
-pub fn public() -> Option<Vec<PathBuf>> {
-    let folder = match std::env::var_os("KILL_SWITCH_TRACES") {
-        Some(folder) => PathBuf::from(folder),
-        None => root().join("../shared/traces"),
-    };
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().contains(".jsonl")).collect();
-    files.sort();
-    if files.is_empty() {
-        // Straight to the terminal: the test harness would swallow it.
-        let words = format!(
-            "SKIPPED: no recordings in {}; set KILL_SWITCH_TRACES to the folder that holds them\n",
-            folder.display()
-        );
-        std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()).unwrap();
-        return None;
-    }
-    Some(files)
 }
 
 pub fn replayer(countings: &[Counting]) -> Replayer {

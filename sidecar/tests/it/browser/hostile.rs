@@ -1,4 +1,4 @@
-//! Names, reasons and reports that want to be more than text. Nothing of them runs, and all of them are shown.
+//! Names, reasons and reports that contain markup and script. They are shown as text, and nothing in them runs.
 
 use serde_json::json;
 
@@ -54,12 +54,12 @@ async fn nothing_that_agents_or_people_write_is_executed() {
         );
         let elsewhere =
             "return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith(location.origin)).length";
-        assert_eq!(browser.js(elsewhere).await, json!(0), "{path} asks nobody else");
+        assert_eq!(browser.js(elsewhere).await, json!(0), "{path} loads nothing from elsewhere");
     }
     browser.goto("/").await;
     let shown = browser.text("#agents").await;
     for text in &HOSTILE[..5] {
-        assert!(shown.contains(text), "{text} is shown as it is");
+        assert!(shown.contains(text), "{text} is shown as text");
     }
     // Direction marks stay inside their own element.
     assert_eq!(
@@ -80,7 +80,7 @@ async fn an_inline_script_would_not_run_even_if_it_got_in() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_no_id_reaches_nobody_and_its_page_runs_nothing() {
+async fn an_invalid_id_is_rejected_and_its_page_runs_nothing() {
     let sidecar = Sidecar::start().await;
     for text in &HOSTILE[..5] {
         let problem = sidecar.api.report("/v1/kills", kill_with("k", text, 1, json!({}))).await.problem(422);

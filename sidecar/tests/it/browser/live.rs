@@ -1,4 +1,4 @@
-//! What happens is seen while it happens, and a page that hears nothing says so.
+//! Pages show changes as they happen, and say so when they have lost their connection.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn a_kill_appears_with_no_reload_on_the_list_and_on_the_agent() {
         assert_eq!(browser.js("return window.sameDocument").await, json!(true), "nothing was reloaded");
     }
     assert!(browser.text(".banner").await.contains("the same prompt"));
-    assert!(browser.has("svg.timeline line.kill").await);
+    browser.find("svg.timeline line.kill").await;
     browser.until("#events", "kill_switch").await;
 }
 
@@ -36,12 +36,12 @@ async fn the_answer_to_a_form_is_live_too() {
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
     browser.sign_in().await;
     browser.goto("/agents/a").await;
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     browser.find("[role=alertdialog]").await;
     browser.until("#live-text", "Live").await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     browser.until("#state [data-badge]", "Deactivated by Kill Switch").await;
-    assert!(browser.has("[role=alertdialog]").await, "the question still waits for its answer");
+    assert!(browser.has("[role=alertdialog]").await, "the question is still there");
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_page_that_lost_its_connection_says_so() {
     let password = std::fs::read_to_string(dir.path().join("tokens/dashboard.password")).unwrap();
     browser.sign_in_with(password.trim()).await;
     browser.until("#live-text", "Live").await;
-    assert!(!browser.find("#lost").await.is_displayed().await.unwrap());
+    assert!(!browser.is_displayed("#lost").await);
     process.kill_9();
     browser.until("#live-text", "Disconnected").await;
     assert!(browser.text("#lost").await.contains("may be out of date"));
@@ -87,7 +87,7 @@ async fn the_password_signs_in_and_a_wrong_one_does_not() {
     assert!(browser.text("[role=alert]").await.contains("neither the password nor a valid token"));
     browser.fill("#secret", "correct horse battery").await;
     browser.press("Sign in").await;
-    assert_eq!(browser.text("h1").await, "a", "where one wanted to go");
+    assert_eq!(browser.text("h1").await, "a", "the page that was asked for");
     assert_eq!(browser.js("return document.cookie").await, json!(""), "no script can read the session");
     browser.press("Deactivate").await;
     browser.until(".flash", "Deactivated.").await;

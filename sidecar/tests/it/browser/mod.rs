@@ -1,53 +1,38 @@
 //! The dashboard in a real Chromium: what a person sees and does.
 //!
-//! Needs Debian's `chromium` and `chromium-driver`; says loudly that it was skipped where they are not. One browser at a
-//! time: each takes a processor.
+//! Every method of [`Browser`] is one complete step. It finds its element and acts on it, and starts again if the page
+//! replaced the element in between, which live pages do at any time. A step that leads to another page returns when that
+//! page has loaded. Tests therefore never hold an element and never sleep.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
-use fantoccini::{Client, ClientBuilder, Locator};
-use serde_json::json;
-use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard};
+use fantoccini::error::{CmdError, ErrorStatus};
+use fantoccini::{Client, Locator};
+use serde_json::{Value, json};
 
 use crate::support::OPERATOR;
+use driver::Driver;
 
+mod driver;
 mod hostile;
 mod live;
 mod scenarios;
 mod screenshots;
 
-static TURN: Mutex<()> = Mutex::const_new(());
+/// How long a step may take. It ends as soon as it has succeeded.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long to wait between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
 
-const FLAGS: [&str; 11] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--hide-scrollbars",
-    "--window-size=1280,900",
-];
-
-/// A Chromium of one's own, gone when dropped.
+/// A Chromium that looks at one sidecar. It ends when dropped.
 pub struct Browser {
     pub page: Client,
     base: String,
-    driver: Child,
-    port: u16,
-    session: String,
-    _profile: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _driver: Driver,
 }
 
+/// Whether pages may run scripts. Tests may in either case.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Script {
     On,
@@ -55,46 +40,28 @@ pub enum Script {
 }
 
 impl Browser {
-    /// Starts one that looks at `base`; none where there is no Chromium.
+    /// Starts a browser for the sidecar at `base`. Returns `None` if there is no Chromium on this machine.
     pub async fn open(base: &str, script: Script) -> Option<Self> {
-        Self::with(base, script, &[]).await
+        Self::with_flags(base, script, &[]).await
     }
 
-    pub async fn with(base: &str, script: Script, flags: &[&str]) -> Option<Self> {
-        let turn = TURN.lock().await;
-        let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut driver) = started else {
-            eprintln!(
-                "SKIPPED: there is no chromedriver here (apt-get install chromium chromium-driver); the dashboard was not looked at"
-            );
-            return None;
-        };
-        let mut said = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port =
-            said.find_map(|line| line.ok()?.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok());
-        let port: u16 = port.expect("chromedriver says on which port it listens");
-        let profile = tempfile::tempdir().unwrap();
-        let mut arguments: Vec<String> = FLAGS.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
-        arguments.push(format!("--user-data-dir={}", profile.path().display()));
-        let javascript = if script == Script::On { 1 } else { 2 };
-        let prefs = json!({
-            "profile.default_content_setting_values.javascript": javascript,
-            "profile.managed_default_content_settings.javascript": javascript,
-        });
-        let options = json!({"args": arguments, "prefs": prefs});
-        let wanted = json!({"goog:chromeOptions": options}).as_object().unwrap().clone();
-        let connector = hyper_util::client::legacy::connect::HttpConnector::new();
-        let page = ClientBuilder::new(connector)
-            .capabilities(wanted)
-            .connect(&format!("http://127.0.0.1:{port}"))
-            .await
-            .expect("chromium starts");
-        let session = page.session_id().await.unwrap().unwrap();
-        Some(Self { page, base: base.to_owned(), driver, port, session, _profile: profile, _turn: turn })
+    /// Like [`Browser::open`], with further flags for Chromium.
+    pub async fn with_flags(base: &str, script: Script, flags: &[&str]) -> Option<Self> {
+        let (driver, page) = Driver::start(script, flags).await?;
+        Some(Self { page, base: base.to_owned(), _driver: driver })
     }
 
+    /// Opens a page of the sidecar.
     pub async fn goto(&self, path: &str) {
         self.page.goto(&format!("{}{path}", self.base)).await.unwrap();
+        self.loaded().await;
+    }
+
+    /// Goes back to the previous page.
+    pub async fn back(&self) {
+        let left = self.loaded().await;
+        self.page.back().await.unwrap();
+        self.another_page(left, "going back").await;
     }
 
     /// Signs in with the operator's token.
@@ -102,78 +69,159 @@ impl Browser {
         self.sign_in_with(OPERATOR).await;
     }
 
+    /// Signs in with a password or a token.
     pub async fn sign_in_with(&self, secret: &str) {
         self.goto("/login").await;
         self.fill("#secret", secret).await;
         self.press("Sign in").await;
-        // Leaving before the answer is there would be leaving without the session.
         self.find("header.top").await;
     }
 
-    pub async fn find(&self, css: &str) -> Element {
-        let waiting = self.page.wait().at_most(Duration::from_secs(15));
-        waiting.for_element(Locator::Css(css)).await.unwrap_or_else(|error| panic!("{css}: {error}"))
+    /// Waits until there is an element.
+    pub async fn find(&self, css: &str) {
+        self.step(Locator::Css(css), async |_| Ok(())).await;
     }
 
+    /// Whether the page, which has loaded, has such an element now.
     pub async fn has(&self, css: &str) -> bool {
+        self.loaded().await;
         !self.page.find_all(Locator::Css(css)).await.unwrap().is_empty()
     }
 
+    /// The text of an element as a person sees it.
     pub async fn text(&self, css: &str) -> String {
-        self.find(css).await.text().await.unwrap()
+        self.step(Locator::Css(css), async |element| element.text().await).await
     }
 
+    /// The value of a field.
+    pub async fn value(&self, css: &str) -> String {
+        self.step(Locator::Css(css), async |element| element.prop("value").await).await.unwrap_or_default()
+    }
+
+    /// An attribute of an element, or an empty text if it has none of that name.
+    pub async fn attribute(&self, css: &str, name: &str) -> String {
+        self.step(Locator::Css(css), async |element| element.attr(name).await).await.unwrap_or_default()
+    }
+
+    /// The HTML inside an element.
+    pub async fn html(&self, css: &str) -> String {
+        self.step(Locator::Css(css), async |element| element.html(true).await).await
+    }
+
+    /// Whether a person can see an element.
+    pub async fn is_displayed(&self, css: &str) -> bool {
+        self.step(Locator::Css(css), async |element| element.is_displayed().await).await
+    }
+
+    /// Replaces what is in a field.
     pub async fn fill(&self, css: &str, text: &str) {
-        let field = self.find(css).await;
-        field.clear().await.unwrap();
-        field.send_keys(text).await.unwrap();
+        self.step(Locator::Css(css), async |element| {
+            element.clear().await?;
+            element.send_keys(text).await
+        })
+        .await;
     }
 
-    /// Presses the button or link with this text.
+    /// Clicks on something that stays on the page, such as a checkbox.
+    pub async fn click(&self, css: &str) {
+        if let Some(error) = self.click_once(Locator::Css(css)).await {
+            panic!("{css}: {error}");
+        }
+    }
+
+    /// Presses the button or link with this text, and waits for the page that it leads to.
     pub async fn press(&self, text: &str) {
         let path = format!(
             "//main//*[self::button or self::a][normalize-space()='{text}'] | //header//button[normalize-space()='{text}']"
         );
-        let waiting = self.page.wait().at_most(Duration::from_secs(15));
-        let found = waiting.for_element(Locator::XPath(&path)).await.unwrap_or_else(|error| panic!("{text}: {error}"));
-        found.click().await.unwrap();
+        self.follow(Locator::XPath(&path)).await;
     }
 
-    pub async fn value(&self, css: &str) -> String {
-        self.find(css).await.prop("value").await.unwrap().unwrap_or_default()
+    /// Presses the kill switch of the agent whose page this is, and waits for the page that it leads to.
+    pub async fn press_switch(&self) {
+        self.follow(Locator::Css("button[role=switch]")).await;
     }
 
+    /// The path of the page's address.
     pub async fn path(&self) -> String {
+        self.loaded().await;
         self.page.current_url().await.unwrap().path().to_owned()
     }
 
-    pub async fn js(&self, script: &str) -> serde_json::Value {
+    /// Runs a script in the page and returns its result.
+    pub async fn js(&self, script: &str) -> Value {
         self.page.execute(script, Vec::new()).await.unwrap()
     }
 
-    /// Waits until the text of an element is this.
+    /// Waits until the text of an element contains this.
     pub async fn until(&self, css: &str, text: &str) {
-        crate::support::eventually(&format!("{css} says {text}"), async || {
-            match self.page.find(Locator::Css(css)).await {
-                Ok(found) => found.text().await.is_ok_and(|found| found.contains(text)),
-                Err(_) => false,
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let found = self.text(css).await;
+            if found.contains(text) {
+                return;
             }
+            assert!(Instant::now() < deadline, "{css} never said {text:?}, but {found:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Finds an element and acts on it, again and again until that succeeds.
+    async fn step<T>(&self, place: Locator<'_>, act: impl AsyncFn(Element) -> Result<T, CmdError>) -> T {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let attempt = match self.page.find(place).await {
+                Ok(element) => act(element).await,
+                Err(error) => Err(error),
+            };
+            match attempt {
+                Ok(done) => return done,
+                Err(error) => assert!(Instant::now() < deadline, "{place:?}: {error}"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Clicks on an element exactly once. Returns the driver's error if it came too late to tell whether the click had
+    /// an effect; trying again might then act twice.
+    async fn click_once(&self, place: Locator<'_>) -> Option<CmdError> {
+        self.step(place, async |element| match element.click().await {
+            Ok(()) => Ok(None),
+            Err(error) if is_without_effect(&error) => Err(error),
+            Err(error) => Ok(Some(error)),
         })
-        .await;
+        .await
+    }
+
+    async fn follow(&self, place: Locator<'_>) {
+        let left = self.loaded().await;
+        let error = self.click_once(place).await;
+        self.another_page(left, &format!("{place:?} ({error:?})")).await;
+    }
+
+    /// Waits until the page has loaded. Returns when it was begun, which tells it from every other page.
+    async fn loaded(&self) -> Value {
+        self.another_page(Value::Null, "loading").await
+    }
+
+    /// Waits until another page than the one that begun at `left` has loaded, and returns when that was begun.
+    async fn another_page(&self, left: Value, what: &str) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let state = self.page.execute("return [performance.timeOrigin, document.readyState]", Vec::new()).await;
+            match &state {
+                Ok(state) if state[0] != left && state[1] == json!("complete") => return state[0].clone(),
+                _ => assert!(Instant::now() < deadline, "no page has loaded after {what}: {state:?}"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Ending the session ends the browser; the driver alone would leave it behind.
-        if let Ok(mut driver) = TcpStream::connect(("127.0.0.1", self.port)) {
-            let _ = driver.set_read_timeout(Some(Duration::from_secs(10)));
-            let request =
-                format!("DELETE /session/{} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n", self.session);
-            let _ = driver.write_all(request.as_bytes());
-            let _ = driver.read(&mut [0; 512]);
-        }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
-    }
+/// Whether a click failed before anything was clicked on.
+fn is_without_effect(error: &CmdError) -> bool {
+    error.is_element_not_interactable()
+        || error.is_no_such_element()
+        || error.is_stale_element_reference()
+        || matches!(error, CmdError::Standard(error) if error.error == ErrorStatus::ElementClickIntercepted)
 }

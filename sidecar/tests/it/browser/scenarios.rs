@@ -1,4 +1,4 @@
-//! Every scenario of the specification that a person sees, with script and without.
+//! Every scenario of the specification that a person sees, with and without scripts.
 
 use serde_json::json;
 
@@ -15,10 +15,9 @@ async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() 
         sidecar.api.put(&format!("/v1/agents/{id}"), json!({"kill_switch_enabled": enabled})).await.ok();
         browser.goto(&format!("/agents/{id}")).await;
         for css in ["button[role=switch]", "#window_size", "#threshold", "#action", "#counting"] {
-            assert!(browser.find(css).await.is_displayed().await.unwrap(), "{css} while {id}");
+            assert!(browser.is_displayed(css).await, "{css} while {id}");
         }
-        let toggle = browser.find("button[role=switch]").await;
-        assert_eq!(toggle.attr("aria-checked").await.unwrap().unwrap(), enabled.to_string());
+        assert_eq!(browser.attribute("button[role=switch]", "aria-checked").await, enabled.to_string());
         assert!(browser.text("#threshold_hint").await.contains("below 83.5"), "the highest possible score");
     }
 }
@@ -30,24 +29,28 @@ async fn enabling_with_no_alert_configured_asks_first() {
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
     browser.sign_in().await;
     browser.goto("/agents/a").await;
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     assert!(browser.text("[role=alertdialog]").await.contains("No alert notification is configured"));
-    assert_eq!(sidecar.api.agent("a").await["kill_switch_enabled"], false, "not before the question is answered");
+    assert_eq!(
+        sidecar.api.agent("a").await["kill_switch_enabled"],
+        false,
+        "nothing changes before the question is answered"
+    );
     browser.press("Configure").await;
     assert_eq!(browser.path().await, "/alerts");
     assert_eq!(browser.value("#agent_id").await, "a");
     browser.goto("/agents/a").await;
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     browser.press("Enable anyway").await;
     browser.until(".flash", "The kill switch is on.").await;
     assert_eq!(sidecar.api.agent("a").await["kill_switch_enabled"], true);
 
-    // Where somebody is told, nothing is asked.
+    // If an alert is configured, there is no question.
     let receiver = Receiver::start().await;
     sidecar.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     browser.until(".flash", "The kill switch is off.").await;
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     browser.until(".flash", "The kill switch is on.").await;
 }
 
@@ -72,7 +75,7 @@ async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds(
     browser.fill("#threshold", "1000").await;
     browser.press("Save settings").await;
     browser.until("#kill-switch .bad", "must be below").await;
-    assert_eq!(browser.value("#threshold").await, "1000", "what was typed is not lost");
+    assert_eq!(browser.value("#threshold").await, "1000", "what was typed is still there");
     assert_eq!(sidecar.api.agent("a").await["kill_switch_threshold"], 6.5);
 }
 
@@ -123,12 +126,12 @@ async fn agents_are_found_filtered_in_the_address_and_stopped_together() {
     browser.press("team/gamma").await;
     assert_eq!(browser.text("h1").await, "team/gamma");
     browser.goto("/").await;
-    browser.find("[data-all]").await.click().await.unwrap();
+    browser.click("[data-all]").await;
     browser.press("Deactivate selected").await;
     browser.until(".flash", "3 agents were deactivated.").await;
     browser.goto("/?state=inactive").await;
     assert!(browser.has("#row-alpha").await);
-    browser.page.back().await.unwrap();
+    browser.back().await;
     browser.press("Undo").await;
     browser.until("#row-beta [data-badge]", "Active").await;
     assert_eq!(sidecar.api.agent("alpha").await["active"], true);
@@ -141,11 +144,10 @@ async fn the_whole_dashboard_works_with_script_switched_off() {
     let Some(browser) = Browser::open(&sidecar.api.base, Script::Off).await else { return };
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
     browser.sign_in().await;
-    let live = browser.find("#live").await;
-    assert_eq!(live.attr("data-state").await.unwrap().unwrap(), "off", "script is off indeed");
-    assert!(live.html(false).await.unwrap().contains("Reload for news"));
+    assert_eq!(browser.attribute("#live", "data-state").await, "off", "scripts do not run");
+    assert!(browser.html("#live").await.contains("Reload for news"));
     browser.goto("/agents/a").await;
-    browser.find("button[role=switch]").await.click().await.unwrap();
+    browser.press_switch().await;
     browser.press("Enable anyway").await;
     browser.fill("#threshold", "7").await;
     browser.press("What would these have done?").await;

@@ -1,4 +1,4 @@
-//! The pictures in the documentation: `cargo test -p kill-switch --test it screenshots -- --ignored`.
+//! Takes the pictures of the documentation. `make screenshots` runs it.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ async fn scores(sidecar: &Sidecar, id: &str, scores: Vec<Value>) {
     sidecar.api.report("/v1/observations", seen).await.ok();
 }
 
-/// A believable morning: a few agents, one of which is about to run in circles.
+/// A typical morning: a few agents, one of which is about to loop.
 async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
     for (id, name, enabled) in [
         ("billing-reconciler", "Billing reconciler", true),
@@ -76,7 +76,7 @@ async fn kill_it(sidecar: &Sidecar) {
     sidecar.deliver().await;
 }
 
-/// The whole page, up to a screen and a half. The window is larger than what it shows by its frame.
+/// Takes a picture of the whole page, up to 880 pixels high. The window is larger than its content by its frame.
 async fn shoot(browser: &Browser, dir: &Path, name: &str) {
     browser.until("#live-text", "Live").await;
     let height = "return Math.min(document.querySelector('main').getBoundingClientRect().bottom, 880)
@@ -99,7 +99,7 @@ async fn screenshots() {
     {
         let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
         furnish(&sidecar, &receiver).await;
-        let Some(browser) = Browser::with(&sidecar.api.base, Script::On, &[flag]).await else { return };
+        let Some(browser) = Browser::with_flags(&sidecar.api.base, Script::On, &[flag]).await else { return };
         browser.sign_in().await;
         browser.goto("/agents/research-assistant").await;
         shoot(&browser, &dir, &format!("agent-before-{theme}.png")).await;

@@ -1,4 +1,4 @@
-//! What the tests share: a sidecar inside the test, a sidecar as a process, and words for talking to either.
+//! What the tests share: a sidecar inside the test process, a sidecar as a process of its own, and a client for either.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -149,7 +149,8 @@ impl Answer {
 impl Api {
     pub fn at(base: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        // Longer than any poll waits, so that only a sidecar that hangs runs into it.
+        let http = reqwest::Client::builder().timeout(2 * SOON).build().unwrap();
         Self { base: base.to_owned(), http, enforcer: ENFORCER.to_owned(), operator: OPERATOR.to_owned() }
     }
 
@@ -235,13 +236,17 @@ pub fn kill_with(kill_id: &str, agent_id: &str, generation: u64, more: Value) ->
     report
 }
 
-/// Waits until a condition holds; never longer than a test may take.
+/// How long to wait for something that should happen at once. Waiting ends when it happens, so this only has to be longer
+/// than a busy machine takes.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds. Panics after [`SOON`].
 pub async fn eventually<F, Fut>(what: &str, mut holds: F)
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = bool>,
 {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + SOON;
     while !holds().await {
         assert!(Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -4,16 +4,19 @@
 //! when its standard input is closed, which happens however the test process ends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use lab::proc::free_address;
+use lab::skip;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use super::SOON;
 
 pub const PASSWORD: &str = "a-password-of-the-tests";
 
@@ -57,13 +60,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster and starts its server; nothing, and a loud line, where PostgreSQL is not installed.
+    /// Makes a cluster and starts its server. Returns `None`, and notes that the test is skipped, if PostgreSQL is not
+    /// installed.
     pub fn start() -> Option<Self> {
         let Some(bin) = bin() else {
-            eprintln!("SKIPPED: PostgreSQL is not installed (tools/get-postgres), so nothing was tested against it");
+            skip_without_postgres();
             return None;
         };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_address().port();
         let dir = tempfile::tempdir().unwrap().keep();
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(dir.join("cert.pem"), made.cert.pem()).unwrap();
@@ -90,7 +94,7 @@ impl Cluster {
     /// Starts the server again.
     pub fn resume(&mut self) {
         self.order("start");
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + SOON;
         let is_ready = || {
             let port = self.port.to_string();
             let asked = Command::new(self.bin.join("pg_isready")).args(["-q", "-h", "127.0.0.1", "-p", &port]).status();
@@ -153,15 +157,22 @@ impl Drop for Cluster {
     }
 }
 
-/// The cluster that the tests of this process share.
-pub fn shared() -> Option<&'static Cluster> {
-    static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-    static STARTING: Mutex<()> = Mutex::new(());
-    let _turn = STARTING.lock().unwrap();
-    SHARED.get_or_init(Cluster::start).as_ref()
+fn skip_without_postgres() {
+    skip::missing("PostgreSQL is not installed (tools/get-postgres), so nothing was tested against it");
 }
 
-/// An empty database of the shared cluster; nothing where PostgreSQL is not installed.
+/// The cluster that the tests of this process share. Returns `None`, and notes that the test is skipped, if PostgreSQL is
+/// not installed.
+pub fn shared() -> Option<&'static Cluster> {
+    static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| bin().and_then(|_| Cluster::start()));
+    if shared.is_none() {
+        skip_without_postgres();
+    }
+    shared.as_ref()
+}
+
+/// An empty database of the shared cluster, or `None` as for [`shared`].
 pub async fn database() -> Option<String> {
     Some(shared()?.database().await)
 }

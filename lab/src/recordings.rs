@@ -1,0 +1,20 @@
+//! Public recordings of agents, which are not part of the repository.
+
+use std::path::{Path, PathBuf};
+
+use crate::skip;
+
+/// The files of the public recordings, sorted by name. They lie in the folder that `KILL_SWITCH_TRACES` names, or in
+/// `../shared/traces` beside the repository. Returns `None`, and notes that the test is skipped, if there are none.
+pub fn public() -> Option<Vec<PathBuf>> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
+    let folder = std::env::var_os("KILL_SWITCH_TRACES").map_or_else(beside, PathBuf::from);
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().contains(".jsonl")).collect();
+    files.sort();
+    if files.is_empty() {
+        skip::because("there are no public recordings in ../shared/traces or in the folder KILL_SWITCH_TRACES");
+        return None;
+    }
+    Some(files)
+}
