@@ -1,11 +1,12 @@
-# Every image of the project, from one build:
-#   module   the filter as an OCI image for Istio and Envoy Gateway: nothing but /plugin.wasm
-#   sidecar  kill-switch, static, in an otherwise empty image
+# All images of the project, from one build:
+#   module   the filter as an OCI image for Istio and Envoy Gateway, which contains only /plugin.wasm
+#   sidecar  kill-switch, linked statically, in an otherwise empty image
 #   envoy    the official Envoy with the filter and the demo's configuration
 #   lab      the mock LLM, the agents and the demo
 #
-# Plain Dockerfile instructions only, so that every builder takes it. Dependencies are built before the sources arrive:
-# a change of the lab rebuilds the lab, a change of the sidecar the sidecar and the lab, and only Cargo.lock the world.
+# The file uses plain Dockerfile instructions only, so that every builder accepts it. Dependencies are built before the
+# sources are copied: a change in the lab rebuilds only the lab, a change in the sidecar rebuilds the sidecar and the lab,
+# and only a change of the dependencies rebuilds everything.
 
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG ENVOY_IMAGE=envoyproxy/envoy:v1.40.0
@@ -20,8 +21,9 @@ RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
 ENV CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_DEBUG=false
 WORKDIR /src
 
-# The dependencies, with empty crates in place of ours. Sidecar and lab are built apart from each other throughout: together
-# they would get the union of their dependencies' features, which is another build, and for the lab a wrong one.
+# Builds the dependencies, with empty crates in place of ours. The sidecar and the lab are always built separately. If they
+# were built together, their dependencies would get the union of all features, which is a different build, and the wrong
+# one for the lab.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
@@ -35,7 +37,7 @@ RUN mkdir -p src sidecar/src lab/src/bin bench/src/bin/bench bench/examples \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
 
-# What is touched is newer than what was built from the empty crates.
+# Touching the sources makes them newer than what was built from the empty crates.
 COPY src src
 RUN find src -name '*.rs' -exec touch {} + \
  && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
@@ -57,7 +59,7 @@ COPY --from=build /out/plugin.wasm /plugin.wasm
 
 
 FROM scratch AS sidecar
-# Webhooks, mail servers and databases have certificates that the public authorities sign.
+# The certificates of webhooks, mail servers and databases are signed by public authorities.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/kill-switch /kill-switch
 COPY LICENSE /LICENSE
