@@ -229,7 +229,7 @@ impl Service {
             reason: note.reason.clone(),
             detail,
         };
-        self.record(edit.tx.as_mut(), &event).await?;
+        self.record(&mut edit.tx, &event).await?;
         Ok(agent)
     }
 
@@ -243,7 +243,7 @@ impl Service {
 
 /// One agent under change, inside its transaction.
 struct Edit {
-    tx: Box<dyn Tx>,
+    tx: Tx,
     agent_id: String,
     actor: String,
     before: Option<Agent>,

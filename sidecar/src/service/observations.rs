@@ -45,7 +45,7 @@ impl Service {
         let mut tx = self.store.begin().await?;
         let (mut rev, mut room) = (0, None);
         for seen in usable {
-            match self.welcome(tx.as_mut(), seen, &mut room).await? {
+            match self.welcome(&mut tx, seen, &mut room).await? {
                 Welcome::Known => receipt.accepted += 1,
                 Welcome::New(new) => {
                     rev = new;
@@ -57,7 +57,7 @@ impl Service {
                     continue;
                 }
             }
-            self.keep(tx.as_mut(), seen, now_ms).await?;
+            self.keep(&mut tx, seen, now_ms).await?;
         }
         self.commit(tx, rev).await?;
         self.count(report, &receipt);
@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// Makes sure that the agent exists. `room` is how many more may be created, once it is known.
-    async fn welcome(&self, tx: &mut dyn Tx, seen: &AgentObservation, room: &mut Option<u64>) -> Result<Welcome> {
+    async fn welcome(&self, tx: &mut Tx, seen: &AgentObservation, room: &mut Option<u64>) -> Result<Welcome> {
         let found = tx.agent(&seen.agent_id).await?;
         let former = match found {
             Some(agent) if !agent.deleted => return Ok(Welcome::Known),
@@ -85,10 +85,10 @@ impl Service {
         Ok(Welcome::New(tx.save_agent(&agent).await?))
     }
 
-    async fn keep(&self, tx: &mut dyn Tx, seen: &AgentObservation, now_ms: Millis) -> Result<()> {
+    async fn keep(&self, tx: &mut Tx, seen: &AgentObservation, now_ms: Millis) -> Result<()> {
         // A reporter's clock may be ahead, or its field empty.
         let at = |reported: Millis| if reported == 0 { now_ms } else { reported.min(now_ms) };
-        tx.touch_agent(&seen.agent_id, at(seen.last_seen_ms)).await?;
+        tx.touch_agent(&seen.agent_id, at(seen.last_seen_ms), at(seen.last_seen_ms)).await?;
         let latest = seen.scores.iter().rev().take(MAX_SCORES).rev();
         let scores: Vec<_> = latest
             .filter(|sample| sample.score.is_finite())
