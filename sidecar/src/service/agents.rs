@@ -171,7 +171,9 @@ impl Service {
         agent.deleted = true;
         let note = Note::default();
         let saved = self.save_state(&mut edit, agent, EventType::Deleted, (&note, json!({}))).await?;
-        self.finish(edit, saved).await.map(drop)
+        self.finish(edit, saved).await?;
+        self.observations.forget(agent_id);
+        Ok(())
     }
 
     async fn edit(&self, agent_id: &str, caller: &Caller) -> Result<Edit> {

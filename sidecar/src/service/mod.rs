@@ -35,6 +35,7 @@ pub use error::{Error, Result};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
+pub(crate) use observations::WRITE_INTERVAL;
 pub use preview::Preview;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
@@ -85,6 +86,7 @@ pub struct Service {
     /// Beats whenever something that a person may be looking at has changed.
     pulse: watch::Sender<u64>,
     envoys: envoys::Registry,
+    observations: observations::Collector,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
     /// Passwords are checked two at a time: each takes a processor and 19 MB for a moment.
@@ -106,6 +108,7 @@ impl Service {
             stopping: watch::Sender::new(false),
             pulse: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
+            observations: observations::Collector::default(),
             keyring,
             readiness: readiness::Probe::default(),
             hashing: Semaphore::new(2),
