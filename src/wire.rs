@@ -4,7 +4,25 @@
 //! that an Envoy and a sidecar of neighbouring versions understand each other. The JSON names are also the names of the
 //! management API, the events and the documentation: one word for one thing.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
+
+/// A word that is none of the values of an enum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownWord {
+    /// The words that are allowed, as they are listed in a message.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "must be {}", self.allowed)
+    }
+}
+
+impl std::error::Error for UnknownWord {}
 
 /// Who switched an agent off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +32,25 @@ pub enum DeactivatedBy {
     KillSwitch,
     /// A person did it.
     Manual,
+}
+
+impl DeactivatedBy {
+    /// The word that stands for this value in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::KillSwitch => "kill_switch",
+            Self::Manual => "manual",
+        }
+    }
+}
+
+impl FromStr for DeactivatedBy {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let all = [Self::KillSwitch, Self::Manual];
+        all.into_iter().find(|by| by.as_str() == word).ok_or(UnknownWord { allowed: "kill_switch or manual" })
+    }
 }
 
 /// What happens when an agent's score exceeds its threshold.
@@ -27,6 +64,27 @@ pub enum Action {
     Block,
     /// Nothing is refused; what would have happened is recorded.
     Observe,
+}
+
+impl Action {
+    /// The word that stands for this value in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deactivate => "deactivate",
+            Self::Block => "block",
+            Self::Observe => "observe",
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let all = [Self::Deactivate, Self::Block, Self::Observe];
+        let unknown = UnknownWord { allowed: "deactivate, block or observe" };
+        all.into_iter().find(|action| action.as_str() == word).ok_or(unknown)
+    }
 }
 
 /// How repeats are counted.
@@ -44,6 +102,23 @@ impl Counting {
     /// The way of counting that `as u8` gives this code to.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Literal, Self::Progress].into_iter().find(|counting| *counting as u8 == code)
+    }
+
+    /// The word that stands for this value in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Literal => "literal",
+            Self::Progress => "progress",
+        }
+    }
+}
+
+impl FromStr for Counting {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let all = [Self::Progress, Self::Literal];
+        all.into_iter().find(|counting| counting.as_str() == word).ok_or(UnknownWord { allowed: "progress or literal" })
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<R
         after: params.text("cursor"),
         search: params.text("q"),
         active: params.boolean("active")?,
-        deactivated_by: params.parsed("deactivated_by", "kill_switch or manual", parse_deactivated_by)?,
+        deactivated_by: params.parsed("deactivated_by", "kill_switch or manual", |word| word.parse().ok())?,
         kill_switch_enabled: params.boolean("kill_switch_enabled")?,
         // One more than asked for tells whether there is a next page.
         limit: limit + 1,
@@ -84,14 +84,6 @@ pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<R
     let has_more = found.len() > page.len();
     let next_cursor = page.last().filter(|_| has_more).map(Agent::id);
     Ok(Json(AgentPage { agents: page.iter().map(AgentView::from).collect(), next_cursor }).into_response())
-}
-
-fn parse_deactivated_by(word: &str) -> Option<DeactivatedBy> {
-    match word {
-        "kill_switch" => Some(DeactivatedBy::KillSwitch),
-        "manual" => Some(DeactivatedBy::Manual),
-        _ => None,
-    }
 }
 
 pub(super) async fn get(State(app): State<App>, AgentId(id): AgentId, headers: HeaderMap) -> Result<Response> {

@@ -28,7 +28,7 @@ pub(super) struct ReplayOptions {
     #[arg(long, value_name = "SCORE", value_delimiter = ',', allow_negative_numbers = true)]
     threshold: Vec<f64>,
     /// progress or literal; both with --sweep [default: progress]
-    #[arg(long, value_parser = parse_counting, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',')]
     counting: Vec<Counting>,
     /// Switch a rule of progress counting off, to see what it does; may be given several times
     #[arg(long, value_name = "RULE", value_parser = Rules::NAMES)]
@@ -48,14 +48,6 @@ pub(super) struct ReplayOptions {
     /// One JSON object per run, then a summary
     #[arg(long)]
     json: bool,
-}
-
-fn parse_counting(word: &str) -> Result<Counting, String> {
-    match word {
-        "progress" => Ok(Counting::Progress),
-        "literal" => Ok(Counting::Literal),
-        _ => Err("must be progress or literal".to_owned()),
-    }
 }
 
 impl ReplayOptions {

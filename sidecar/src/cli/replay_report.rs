@@ -1,6 +1,6 @@
 //! What `replay` prints: a row or an object per run and a summary, or a row per setting.
 
-use agent_kill_switch::wire::{Counting, Signals};
+use agent_kill_switch::wire::Signals;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ pub(super) fn print_sweep(sweep: &Sweep) -> Result<(), CliError> {
         .iter()
         .map(|(settings, tally)| {
             [
-                word(settings.counting).to_owned(),
+                settings.counting.as_str().to_owned(),
                 settings.window_size.to_string(),
                 settings.threshold.to_string(),
                 of(tally, Expect::Healthy),
@@ -155,11 +155,4 @@ pub(super) fn print_sweep_json(sweep: &Sweep) -> Result<(), CliError> {
         }
         print(&format!("{row}\n"))
     })
-}
-
-fn word(counting: Counting) -> &'static str {
-    match counting {
-        Counting::Literal => "literal",
-        Counting::Progress => "progress",
-    }
 }

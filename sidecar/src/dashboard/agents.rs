@@ -11,7 +11,7 @@ use super::error::Result;
 use super::form::Form;
 use super::layout::{Page, key};
 use super::query::{Query, agent_path, query};
-use super::show::{action, ago_or, badge, number};
+use super::show::{ago_or, badge, number};
 use super::timeline::sparkline;
 use super::visitor::Visitor;
 use crate::model::{Agent, Millis};
@@ -151,7 +151,7 @@ fn switch(agent: &Agent) -> Markup {
     html! {
         @if policy.kill_switch_enabled {
             span.switch.on { "On" }
-            span.faint { " " (action(policy.action)) " over " (number(policy.kill_switch_threshold)) }
+            span.faint { " " (policy.action.as_str()) " over " (number(policy.kill_switch_threshold)) }
         } @else {
             span.switch.off { "Off" }
         }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::form::Fields;
 use super::layout::key;
 use super::query::{agent_path, query};
-use super::show::{action, clock, counting, number};
+use super::show::{clock, number};
 use super::visitor::Visitor;
 use crate::model::Agent;
 use crate::service::Preview;
@@ -26,8 +26,8 @@ impl Draft {
         Self {
             window_size: policy.kill_switch_window_size.to_string(),
             threshold: policy.kill_switch_threshold.to_string(),
-            action: action(policy.action).to_owned(),
-            counting: counting(policy.counting).to_owned(),
+            action: policy.action.as_str().to_owned(),
+            counting: policy.counting.as_str().to_owned(),
             retry_after_seconds: policy.retry_after_seconds.to_string(),
         }
     }

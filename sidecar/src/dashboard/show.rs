@@ -1,6 +1,6 @@
 //! Small things that many pages show the same way.
 
-use agent_kill_switch::wire::{Action, Counting, DeactivatedBy};
+use agent_kill_switch::wire::DeactivatedBy;
 use maud::{Markup, html};
 
 use crate::clock::rfc3339;
@@ -57,23 +57,6 @@ pub(super) fn duration(ms: u64) -> String {
 /// A number without a point where it needs none.
 pub(super) fn number(number: f64) -> String {
     if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:.1}") }
-}
-
-/// What a detected loop leads to, in the words of the API.
-pub(super) fn action(action: Action) -> &'static str {
-    match action {
-        Action::Deactivate => "deactivate",
-        Action::Block => "block",
-        Action::Observe => "observe",
-    }
-}
-
-/// How repeats are counted, in the words of the API.
-pub(super) fn counting(counting: Counting) -> &'static str {
-    match counting {
-        Counting::Literal => "literal",
-        Counting::Progress => "progress",
-    }
 }
 
 #[cfg(test)]

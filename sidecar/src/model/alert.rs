@@ -1,70 +1,55 @@
-//! Alerts: rules, and what was sent under them.
+//! Alert rules, and the notices that are delivered under them.
 
 use serde::{Deserialize, Serialize};
 
+use super::words::words;
 use super::{EventType, Millis};
 
-/// How somebody is told.
+/// How a notice is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// A signed POST as Standard Webhooks describes it.
+    /// A signed POST request as Standard Webhooks describes it.
     Webhook,
-    /// A POST that Slack, Mattermost and their like understand.
+    /// A POST request that Slack, Mattermost and compatible services understand.
     Slack,
-    /// A mail.
+    /// An email.
     Email,
 }
 
-impl Channel {
-    /// Every channel.
-    pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
+words!(Channel { Webhook => "webhook", Slack => "slack", Email => "email" });
 
-    /// The word used in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Webhook => "webhook",
-            Self::Slack => "slack",
-            Self::Email => "email",
-        }
-    }
-
-    /// The channel that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|channel| channel.as_str() == word)
-    }
-}
-
-/// Who is told of an agent's loops, and how.
+/// Who is notified of the loops of an agent, and how.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AlertRule {
-    /// What to call it when changing it.
+    /// The id of the rule.
     pub rule_id: String,
-    /// A name for people; may be empty.
+    /// A name for people. May be empty.
     pub name: String,
-    /// The agent it is about; all of them if none.
+    /// The agent that the rule is about. `None` means every agent.
     pub agent_id: Option<String>,
-    /// How.
+    /// How notices are delivered.
     pub channel: Channel,
-    /// Where to: a URL, or mail addresses with commas between them. A Slack URL is a secret by itself.
+    /// Where notices are delivered to: a URL, or email addresses separated by commas. The URL of a Slack webhook is a
+    /// secret by itself.
     pub target: String,
-    /// What webhooks are signed with.
+    /// The secret that webhooks are signed with.
     pub secret: Option<Vec<u8>>,
-    /// After a notice about an agent, further ones of its kind are held back for so long.
+    /// How long further notices of the same kind about an agent are held back after one was sent.
     pub cooldown_seconds: u32,
-    /// Whether activation after a kill is told too.
+    /// Whether the activation after a kill is announced too.
     pub recovery: bool,
     /// Whether anything is sent.
     pub enabled: bool,
-    /// Why not, where the sidecar itself switched it off.
+    /// Why the sidecar itself disabled the rule. Empty if it did not.
     pub disabled_reason: String,
-    /// When it was made. Earlier events are none of its business.
+    /// When the rule was created. It does not apply to earlier events.
     pub created_ms: Millis,
 }
 
 impl std::fmt::Debug for AlertRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Neither the secret nor a target that may be one belongs into a log.
+        // The secret must not appear in a log, and the target may be a secret as well.
         f.debug_struct("AlertRule").field("rule_id", &self.rule_id).field("channel", &self.channel).finish()
     }
 }
@@ -75,36 +60,26 @@ impl std::fmt::Debug for AlertRule {
 pub enum NoticeKind {
     /// An agent was deactivated.
     KillSwitch,
-    /// An agent's requests are refused for a while.
+    /// The requests of an agent are refused for a while.
     Blocked,
     /// An agent would have been deactivated.
     WouldKill,
-    /// An agent that the kill switch stopped works again.
+    /// An agent that the kill switch deactivated was activated again.
     Activated,
-    /// A person wants to see whether notices arrive.
+    /// A person asked for a test notice.
     Test,
 }
 
+words!(NoticeKind {
+    KillSwitch => "kill_switch",
+    Blocked => "blocked",
+    WouldKill => "would_kill",
+    Activated => "activated",
+    Test => "test",
+});
+
 impl NoticeKind {
-    const ALL: [Self; 5] = [Self::KillSwitch, Self::Blocked, Self::WouldKill, Self::Activated, Self::Test];
-
-    /// The word used in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KillSwitch => "kill_switch",
-            Self::Blocked => "blocked",
-            Self::WouldKill => "would_kill",
-            Self::Activated => "activated",
-            Self::Test => "test",
-        }
-    }
-
-    /// The kind that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    /// The kind of notice that an event leads to.
+    /// Returns the kind of notice that an event leads to.
     pub fn of(event_type: EventType) -> Option<Self> {
         match event_type {
             EventType::KillSwitch => Some(Self::KillSwitch),
@@ -116,75 +91,62 @@ impl NoticeKind {
     }
 }
 
-/// What became of a notice.
+/// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// Not yet, and tried again.
+    /// It has not arrived yet and will be attempted again.
     Pending,
-    /// The receiver took it.
+    /// The receiver accepted it.
     Delivered,
-    /// Tried for as long as the operator wants, or refused for good.
+    /// It was attempted for as long as the operator wants, or refused for good.
     GivenUp,
-    /// Never tried: the rule's cooldown was not over.
+    /// It was never attempted, because the cooldown of the rule was not over.
     HeldBack,
 }
 
-impl DeliveryStatus {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Delivered, Self::GivenUp, Self::HeldBack];
+words!(DeliveryStatus {
+    Pending => "pending",
+    Delivered => "delivered",
+    GivenUp => "given_up",
+    HeldBack => "held_back",
+});
 
-    /// The word used in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::GivenUp => "given_up",
-            Self::HeldBack => "held_back",
-        }
-    }
-
-    /// The status that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-}
-
-/// One notice to one receiver: work while pending, history afterwards.
+/// One notice to one receiver: work while it is pending, history afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Rises with every delivery. Assigned by the store.
+    /// A number that rises with every delivery. Assigned by the store.
     pub seq: u64,
-    /// What receivers see as `webhook-id`, the same on every try.
+    /// What receivers see as `webhook-id`, the same for every attempt.
     pub delivery_id: String,
-    /// The rule it is sent under.
+    /// The rule that it is sent under.
     pub rule_id: String,
-    /// How.
+    /// How it is delivered.
     pub channel: Channel,
     /// What it is about.
     pub kind: NoticeKind,
-    /// The agent.
+    /// The agent that it is about.
     pub agent_id: String,
-    /// The event; none for a test.
+    /// The event that it is about. `None` for a test.
     pub event_id: Option<u64>,
-    /// What is told, as JSON: the same on every try.
+    /// The content as JSON, the same for every attempt.
     pub payload: String,
-    /// What became of it.
+    /// Its state.
     pub status: DeliveryStatus,
-    /// How often it was tried.
+    /// How many times it was attempted.
     pub attempts: u32,
-    /// When it was decided to send it.
+    /// When it was created.
     pub created_ms: Millis,
-    /// When it is tried next.
+    /// When it is attempted next.
     pub next_attempt_ms: Millis,
-    /// When it is old news.
+    /// When it is no longer attempted.
     pub give_up_ms: Millis,
-    /// When it was tried last.
+    /// When it was attempted last.
     pub last_attempt_ms: Option<Millis>,
-    /// What the receiver answered last: an HTTP status or an SMTP code.
+    /// The last answer of the receiver: an HTTP status or an SMTP code.
     pub last_code: Option<u32>,
-    /// How long the last try took.
+    /// How long the last attempt took.
     pub last_latency_ms: Option<u64>,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub last_error: String,
 }

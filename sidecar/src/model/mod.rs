@@ -1,7 +1,7 @@
-//! The sidecar's words: agents, events, kills, tokens, alerts.
+//! The data types of the sidecar: agents, events, kills, tokens, alerts.
 //!
-//! Plain data, no axum, no sqlx. Policy is the filter's own [`AgentPolicy`], so that what is stored and what is synced
-//! cannot drift apart. Times are milliseconds since 1970, UTC.
+//! Plain data without axum and sqlx. The policy of an agent is the filter's own [`AgentPolicy`], so what is stored and
+//! what is synced cannot differ. Times are milliseconds since 1970, UTC.
 
 use agent_kill_switch::policy::{DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE};
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
@@ -9,33 +9,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 mod alert;
+mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+use words::words;
 
 /// Milliseconds since 1970.
 pub type Millis = u64;
 
-/// One agent: its policy, and what the filter need not know.
+/// An agent: its policy, and what the filter need not know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     /// What the filter is told.
     pub policy: AgentPolicy,
-    /// A name for people; may be empty.
+    /// A name for people. May be empty.
     pub name: String,
-    /// The first traffic; none if a person created the agent and it has not called yet.
+    /// When the first traffic was seen. `None` if a person created the agent and it has not sent a request yet.
     pub first_seen_ms: Option<Millis>,
-    /// The latest traffic.
+    /// When the latest traffic was seen.
     pub last_seen_ms: Option<Millis>,
     /// The revision of the last change. Assigned by the store.
     pub rev: u64,
-    /// Created by traffic and never touched by a person.
+    /// Whether it was created by traffic and never changed by a person.
     pub discovered: bool,
-    /// A tombstone: the agent exists no longer.
+    /// Whether this is the tombstone of a deleted agent.
     pub deleted: bool,
 }
 
 impl Agent {
-    /// An agent with the default policy: active, kill switch off.
+    /// Returns an agent with the default policy: active, kill switch off.
     pub fn new(agent_id: &str, generation: u64) -> Self {
         let policy = AgentPolicy {
             agent_id: agent_id.to_owned(),
@@ -60,13 +62,13 @@ impl Agent {
         }
     }
 
-    /// The agent's id.
+    /// Returns the id of the agent.
     pub fn id(&self) -> &str {
         &self.policy.agent_id
     }
 }
 
-/// What happened.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventType {
@@ -74,7 +76,7 @@ pub enum EventType {
     KillSwitch,
     /// A loop was detected and requests are refused for a while.
     Blocked,
-    /// A loop was detected and, as the policy asks, nothing done.
+    /// A loop was detected and, because the policy says `observe`, nothing was done.
     WouldKill,
     /// A kill was reported for a generation that is over. Nothing changed.
     KillStale,
@@ -90,81 +92,60 @@ pub enum EventType {
     Deleted,
 }
 
+words!(EventType {
+    KillSwitch => "kill_switch",
+    Blocked => "blocked",
+    WouldKill => "would_kill",
+    KillStale => "kill_stale",
+    Activated => "activated",
+    Deactivated => "deactivated",
+    PolicyChanged => "policy_changed",
+    Created => "created",
+    Deleted => "deleted",
+});
+
 impl EventType {
-    /// Every type, for parsing and for the documentation of the filter parameter.
-    pub const ALL: [Self; 9] = [
-        Self::KillSwitch,
-        Self::Blocked,
-        Self::WouldKill,
-        Self::KillStale,
-        Self::Activated,
-        Self::Deactivated,
-        Self::PolicyChanged,
-        Self::Created,
-        Self::Deleted,
-    ];
-
-    /// The word used in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KillSwitch => "kill_switch",
-            Self::Blocked => "blocked",
-            Self::WouldKill => "would_kill",
-            Self::KillStale => "kill_stale",
-            Self::Activated => "activated",
-            Self::Deactivated => "deactivated",
-            Self::PolicyChanged => "policy_changed",
-            Self::Created => "created",
-            Self::Deleted => "deleted",
-        }
-    }
-
-    /// The type that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|event_type| event_type.as_str() == word)
-    }
-
-    /// Whether somebody may want to be told: loops, and the recovery after one.
+    /// Whether the event may lead to alerts: loops, and the recovery after one.
     pub fn is_alerted(self) -> bool {
         matches!(self, Self::KillSwitch | Self::Blocked | Self::WouldKill | Self::Activated)
     }
 }
 
-/// An event before the store has numbered it.
+/// An event that the store has not given an id yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
     /// When it was recorded.
     pub at_ms: Millis,
-    /// What happened.
+    /// Its type.
     pub event_type: EventType,
-    /// To which agent.
+    /// The agent that it is about.
     pub agent_id: String,
-    /// In which generation of it.
+    /// The generation of the agent.
     pub generation: u64,
-    /// Who did it: `kill_switch`, or the name of the credential used.
+    /// Who caused it: `kill_switch`, or the name of the credential used.
     pub actor: String,
-    /// Why, in words; may be empty.
+    /// The reason in words. May be empty.
     pub reason: String,
-    /// What else is known; members differ by type.
+    /// Further members, which differ by type.
     pub detail: Map<String, Value>,
 }
 
-/// An event as recorded.
+/// A recorded event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Rises with every event.
+    /// A number that rises with every event.
     pub id: u64,
-    /// The rest.
+    /// Everything else.
     pub body: NewEvent,
 }
 
-/// What became of a kill report.
+/// What a kill report led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillOutcome {
-    /// The agent was deactivated by this report.
+    /// The report deactivated the agent.
     Applied,
-    /// The report, or another one for the same generation, was taken before.
+    /// The report, or another one for the same generation, was received before.
     Duplicate,
     /// The generation is over: the agent was activated or deleted since.
     Stale,
@@ -174,96 +155,76 @@ pub enum KillOutcome {
     Blocked,
 }
 
-impl KillOutcome {
-    /// The word used in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Duplicate => "duplicate",
-            Self::Stale => "stale",
-            Self::Observed => "observed",
-            Self::Blocked => "blocked",
-        }
-    }
-}
+words!(KillOutcome {
+    Applied => "applied",
+    Duplicate => "duplicate",
+    Stale => "stale",
+    Observed => "observed",
+    Blocked => "blocked",
+});
 
-/// A kill report that was taken.
+/// The record of a kill report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KillRecord {
-    /// The reporter's own id of it.
+    /// The id that the reporter chose.
     pub kill_id: String,
     /// The agent.
     pub agent_id: String,
-    /// The generation it was about.
+    /// The generation that the report is about.
     pub generation: u64,
-    /// What became of it.
+    /// What the report led to.
     pub outcome: KillOutcome,
-    /// The event that records it; for a duplicate, the first report's event.
+    /// The event that records it. For a duplicate, the event of the first report.
     pub event_id: u64,
     /// When it arrived.
     pub received_ms: Millis,
 }
 
-/// What a token may do.
+/// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The filter: sync, kill reports, observations. Nothing else.
+    /// For the filter: sync, kill reports and observations, and nothing else.
     Enforcer,
-    /// Reads everything, changes nothing.
+    /// Reading everything.
     Viewer,
-    /// Reads and changes everything.
+    /// Reading and changing everything.
     Operator,
 }
 
+words!(Scope { Enforcer => "enforcer", Viewer => "viewer", Operator => "operator" });
+
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 3] = [Self::Enforcer, Self::Viewer, Self::Operator];
-
-    /// The word used in JSON, in the database and in file names.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforcer => "enforcer",
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-        }
-    }
-
-    /// The scope that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
-    }
-
-    /// Whether a token of this scope may do what `needed` is needed for. An operator is a viewer too, but no filter.
+    /// Whether a token of this scope allows what `needed` allows. An operator is also a viewer, but not an enforcer.
     pub fn grants(self, needed: Self) -> bool {
         self == needed || (self == Self::Operator && needed == Self::Viewer)
     }
 }
 
-/// A bearer token, without its secret.
+/// A bearer token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What to call it when revoking.
+    /// The id by which it is revoked.
     pub token_id: String,
     /// What it is for. Events name it as their actor.
     pub name: String,
-    /// What it may do.
+    /// What it allows.
     pub scope: Scope,
     /// SHA-256 of the secret.
     pub hash: [u8; 32],
-    /// When it was made.
+    /// When it was created.
     pub created_ms: Millis,
     /// When it was revoked.
     pub revoked_ms: Option<Millis>,
 }
 
-/// An Envoy as one replica has heard of it.
+/// An Envoy that a replica has heard from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenEnvoy {
-    /// What it calls itself.
+    /// The name that it gives itself.
     pub envoy: String,
     /// The revision that it has applied, if any.
     pub applied_rev: Option<u64>,
-    /// When it was last heard of.
+    /// When it was last heard from.
     pub last_seen_ms: Millis,
 }

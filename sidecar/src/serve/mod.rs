@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::api::{self, App};
 use crate::clock::system_clock;
 use crate::dashboard::Dashboard;
-use crate::service::{Limits, SHARE, Service};
+use crate::service::{Limits, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
 
 mod alerts;
@@ -138,6 +138,9 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         None => listen(listener, app, &service).await,
         Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
     }
+    if let Err(error) = service.write_observations().await {
+        tracing::error!(%error, "the last observations were not written");
+    }
     for task in [background, follower, courier] {
         task.abort();
     }
@@ -210,13 +213,15 @@ async fn look_after(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
     let mut tidy = interval(HOUSEKEEPING);
     let mut share = interval(SHARE);
-    for ticks in [&mut reload, &mut tidy, &mut share] {
+    let mut write = interval(WRITE_INTERVAL);
+    for ticks in [&mut reload, &mut tidy, &mut share, &mut write] {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     loop {
         let outcome = tokio::select! {
             _ = reload.tick() => service.reload_tokens().await,
             _ = share.tick() => service.share_envoys().await,
+            _ = write.tick() => service.write_observations().await,
             _ = tidy.tick() => {
                 if let Some(recorder) = api::install_recorder() {
                     recorder.run_upkeep();

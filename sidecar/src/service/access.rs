@@ -22,7 +22,7 @@ const MIN_PASSWORD: usize = 12;
 impl Service {
     /// Whether a password was ever set.
     pub async fn has_password(&self) -> Result<bool> {
-        Ok(self.store.access().password().await?.is_some())
+        Ok(self.store.password().await?.is_some())
     }
 
     /// Sets the password. Whoever signed in with another one is signed out.
@@ -35,7 +35,7 @@ impl Service {
             return Ok(());
         }
         let hashed = slowly_hashed(password).await?;
-        Ok(self.store.access().set_password(&hashed).await?)
+        Ok(self.store.set_password(&hashed).await?)
     }
 
     /// Makes a password up, sets it and returns it: the only moment at which it is known. Nothing, if there is one by
@@ -44,12 +44,12 @@ impl Service {
         let hex = random_hex::<10>()?;
         let groups: Vec<_> = (0..4).filter_map(|group| hex.get(group * 5..group * 5 + 5)).collect();
         let password = groups.join("-");
-        let is_ours = self.store.access().set_first_password(&slowly_hashed(&password).await?).await?;
+        let is_ours = self.store.set_first_password(&slowly_hashed(&password).await?).await?;
         Ok(is_ours.then_some(password))
     }
 
     async fn is_password(&self, password: &str) -> Result<bool> {
-        let Some(kept) = self.store.access().password().await? else { return Ok(false) };
+        let Some(kept) = self.store.password().await? else { return Ok(false) };
         let password = password.to_owned();
         let _turn = self.hashing.acquire().await.map_err(|error| unavailable(error.to_string()))?;
         let checked = spawn_blocking(move || {
@@ -71,13 +71,13 @@ impl Service {
         let cookie = random_hex::<32>()?;
         let now_ms = self.now();
         let session = Session { hash: hash(&cookie), token_hash, expires_ms: now_ms.saturating_add(millis(SESSION)) };
-        self.store.access().open_session(&session, now_ms).await?;
+        self.store.open_session(&session, now_ms).await?;
         Ok(Some(cookie))
     }
 
     /// Who holds this cookie, if it still means anything.
     pub async fn session(&self, cookie: &str) -> Result<Option<Identity>> {
-        let Some(session) = self.store.access().session(&hash(cookie), self.now()).await? else { return Ok(None) };
+        let Some(session) = self.store.session(&hash(cookie), self.now()).await? else { return Ok(None) };
         Ok(match session.token_hash {
             None => Some(Identity::dashboard()),
             Some(token_hash) => self.keyring.identify_hash(&token_hash).filter(Identity::may_see),
@@ -86,7 +86,7 @@ impl Service {
 
     /// Ends a session.
     pub async fn sign_out(&self, cookie: &str) -> Result<()> {
-        Ok(self.store.access().end_session(&hash(cookie)).await?)
+        Ok(self.store.end_session(&hash(cookie)).await?)
     }
 
     /// Something that nobody can guess, for whoever is not signed in yet.

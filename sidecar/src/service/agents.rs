@@ -171,7 +171,9 @@ impl Service {
         agent.deleted = true;
         let note = Note::default();
         let saved = self.save_state(&mut edit, agent, EventType::Deleted, (&note, json!({}))).await?;
-        self.finish(edit, saved).await.map(drop)
+        self.finish(edit, saved).await?;
+        self.observations.forget(agent_id);
+        Ok(())
     }
 
     async fn edit(&self, agent_id: &str, caller: &Caller) -> Result<Edit> {
@@ -229,7 +231,7 @@ impl Service {
             reason: note.reason.clone(),
             detail,
         };
-        self.record(edit.tx.as_mut(), &event).await?;
+        self.record(&mut edit.tx, &event).await?;
         Ok(agent)
     }
 
@@ -243,7 +245,7 @@ impl Service {
 
 /// One agent under change, inside its transaction.
 struct Edit {
-    tx: Box<dyn Tx>,
+    tx: Tx,
     agent_id: String,
     actor: String,
     before: Option<Agent>,

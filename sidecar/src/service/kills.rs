@@ -49,13 +49,13 @@ impl Service {
             return repeated(&report, taken);
         }
         let found = tx.agent(&report.agent_id).await?;
-        let (outcome, event_id) = judge(tx.as_mut(), found.as_ref(), &report).await?;
+        let (outcome, event_id) = judge(&mut tx, found.as_ref(), &report).await?;
 
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
-        let rev = self.change_state(tx.as_mut(), &mut agent, &report, outcome).await?;
+        let rev = self.change_state(&mut tx, &mut agent, &report, outcome).await?;
         let event_id = match event_id {
             Some(first) => first,
-            None => self.record(tx.as_mut(), &event(&agent, &report, outcome, now_ms)).await?,
+            None => self.record(&mut tx, &event(&agent, &report, outcome, now_ms)).await?,
         };
         let record = KillRecord {
             kill_id: report.kill_id,
@@ -81,7 +81,7 @@ impl Service {
     /// Writes what the outcome does to the agent; the revision, or 0 if filters need not hear of it.
     async fn change_state(
         &self,
-        tx: &mut dyn Tx,
+        tx: &mut Tx,
         agent: &mut Agent,
         report: &KillReport,
         outcome: KillOutcome,
@@ -104,7 +104,7 @@ impl Service {
             agent.rev = rev;
         }
         let at_ms = if report.at_ms == 0 { self.now() } else { report.at_ms.min(self.now()) };
-        tx.touch_agent(agent.id(), at_ms).await?;
+        tx.touch_agent(agent.id(), at_ms, at_ms).await?;
         Ok(rev)
     }
 }
@@ -159,7 +159,7 @@ fn receipt(record: KillRecord, generation: u64) -> KillReceipt {
 }
 
 /// What a new report leads to, and for a duplicate the event of the first.
-async fn judge(tx: &mut dyn Tx, agent: Option<&Agent>, report: &KillReport) -> Result<(KillOutcome, Option<u64>)> {
+async fn judge(tx: &mut Tx, agent: Option<&Agent>, report: &KillReport) -> Result<(KillOutcome, Option<u64>)> {
     let is_over = |agent: &Agent| {
         let current = agent.policy.generation;
         report.generation < current || (agent.deleted && report.generation == current)

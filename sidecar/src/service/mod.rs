@@ -35,6 +35,7 @@ pub use error::{Error, Result};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
+pub(crate) use observations::WRITE_INTERVAL;
 pub use preview::Preview;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
@@ -76,7 +77,7 @@ impl Default for Limits {
 
 /// The sidecar's rules over a store.
 pub struct Service {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     clock: Clock,
     limits: Limits,
     epoch: String,
@@ -85,6 +86,7 @@ pub struct Service {
     /// Beats whenever something that a person may be looking at has changed.
     pulse: watch::Sender<u64>,
     envoys: envoys::Registry,
+    observations: observations::Collector,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
     /// Passwords are checked two at a time: each takes a processor and 19 MB for a moment.
@@ -93,7 +95,7 @@ pub struct Service {
 
 impl Service {
     /// Starts over what the store holds.
-    pub async fn new(store: Arc<dyn Store>, clock: Clock, limits: Limits) -> Result<Self> {
+    pub async fn new(store: Arc<Store>, clock: Clock, limits: Limits) -> Result<Self> {
         let meta = store.meta().await?;
         let keyring = tokens::Keyring::default();
         keyring.replace(store.tokens().await?);
@@ -106,6 +108,7 @@ impl Service {
             stopping: watch::Sender::new(false),
             pulse: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
+            observations: observations::Collector::default(),
             keyring,
             readiness: readiness::Probe::default(),
             hashing: Semaphore::new(2),
@@ -143,7 +146,7 @@ impl Service {
 
     /// How many notices wait: events that nobody looked at yet, and deliveries that have not arrived.
     pub async fn alert_outbox_depth(&self) -> Result<usize> {
-        Ok(self.store.pending_alerts().await?.len() + self.store.alerts().pending_deliveries().await?)
+        Ok(self.store.pending_alerts().await?.len() + self.store.pending_deliveries().await?)
     }
 
     /// Forgets what the limits say may be forgotten.
@@ -167,7 +170,7 @@ impl Service {
     }
 
     /// Records an event and, where somebody may want to be told of it, the alert: in the caller's transaction.
-    async fn record(&self, tx: &mut dyn Tx, event: &NewEvent) -> Result<u64> {
+    async fn record(&self, tx: &mut Tx, event: &NewEvent) -> Result<u64> {
         let id = tx.append_event(event).await?;
         if event.event_type.is_alerted() {
             tx.enqueue_alert(id, event.at_ms, event.at_ms.saturating_add(millis(ALERT_LIFETIME))).await?;
@@ -178,7 +181,7 @@ impl Service {
     /// Commits, then wakes the polls that wait for `rev`.
     ///
     /// In a task of its own: a caller that goes away in the middle must not leave a change that filters never hear of.
-    async fn commit(&self, tx: Box<dyn Tx>, rev: u64) -> Result<()> {
+    async fn commit(&self, tx: Tx, rev: u64) -> Result<()> {
         let (latest, pulse) = (self.rev.clone(), self.pulse.clone());
         let committed = tokio::spawn(async move {
             tx.commit().await?;

@@ -69,19 +69,19 @@ impl Service {
             return Ok(0);
         }
         let mut tx = self.store.begin().await?;
-        let events = tx.alerts().outbox(BATCH).await?;
+        let events = tx.outbox(BATCH).await?;
         if events.is_empty() {
             // Another replica was faster.
             return Ok(0);
         }
-        let rules = tx.alerts().alert_rules().await?;
+        let rules = tx.alert_rules().await?;
         for event in &events {
             for rule in rules.iter().filter(|rule| concerns(rule, event)) {
-                if let Some(delivery) = self.notice(tx.as_mut(), rule, event).await? {
-                    tx.alerts().add_delivery(&delivery).await?;
+                if let Some(delivery) = self.notice(&mut tx, rule, event).await? {
+                    tx.add_delivery(&delivery).await?;
                 }
             }
-            tx.alerts().dequeue_alert(event.id).await?;
+            tx.dequeue_alert(event.id).await?;
         }
         tx.commit().await?;
         self.pulse();
@@ -89,7 +89,7 @@ impl Service {
     }
 
     /// The delivery that an event leads to under a rule, if any.
-    async fn notice(&self, tx: &mut dyn Tx, rule: &AlertRule, event: &Event) -> Result<Option<Delivery>> {
+    async fn notice(&self, tx: &mut Tx, rule: &AlertRule, event: &Event) -> Result<Option<Delivery>> {
         const LOOPS: [NoticeKind; 3] = [NoticeKind::KillSwitch, NoticeKind::Blocked, NoticeKind::WouldKill];
         let Some(kind) = NoticeKind::of(event.body.event_type) else { return Ok(None) };
         let agent_id = event.body.agent_id.as_str();
@@ -97,12 +97,12 @@ impl Service {
         let mut delivery = self.delivery(rule, kind, (agent_id, &name), Some(event))?;
         if kind == NoticeKind::Activated {
             // Told to those who were told of the kill, and to nobody else.
-            let last = tx.alerts().last_delivery(&rule.rule_id, agent_id, &LOOPS).await?;
+            let last = tx.last_delivery(&rule.rule_id, agent_id, &LOOPS).await?;
             let was_told = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
             return Ok((rule.recovery && was_told).then_some(delivery));
         }
         // A dry run never holds back the notice of a real kill: each kind has a cooldown of its own.
-        let last = tx.alerts().last_sent(&rule.rule_id, agent_id, kind).await?;
+        let last = tx.last_sent(&rule.rule_id, agent_id, kind).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
         if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
             delivery.status = DeliveryStatus::HeldBack;
@@ -154,19 +154,19 @@ impl Service {
         // Not due until its one try has been made here, by whoever asked.
         delivery.next_attempt_ms = delivery.created_ms.saturating_add(60_000);
         let mut tx = self.store.begin().await?;
-        tx.alerts().add_delivery(&delivery).await?;
+        tx.add_delivery(&delivery).await?;
         tx.commit().await?;
         Ok(delivery)
     }
 
     /// Deliveries whose next try is due.
     pub(crate) async fn due_deliveries(&self, limit: u32) -> Result<Vec<Delivery>> {
-        Ok(self.store.alerts().due_deliveries(self.now(), limit).await?)
+        Ok(self.store.due_deliveries(self.now(), limit).await?)
     }
 
     /// Takes the next try of a delivery for this replica; false if another one has it.
     pub(crate) async fn claim_delivery(&self, delivery: &Delivery) -> Result<bool> {
-        Ok(self.store.alerts().claim_delivery(delivery, LEASE).await?)
+        Ok(self.store.claim_delivery(delivery, LEASE).await?)
     }
 
     /// Writes down how a try ended.
@@ -190,16 +190,16 @@ impl Service {
             Next::Gone => {
                 delivery.status = DeliveryStatus::GivenUp;
                 delivery.last_error = "the receiver is gone for good (410)".to_owned();
-                let rules = tx.alerts().alert_rules().await?;
+                let rules = tx.alert_rules().await?;
                 if let Some(mut rule) = rules.into_iter().find(|rule| rule.rule_id == delivery.rule_id) {
                     rule.enabled = false;
                     rule.disabled_reason = "the receiver answered 410 Gone".to_owned();
-                    tx.alerts().save_alert_rule(&rule).await?;
-                    tx.alerts().give_up_deliveries(&rule.rule_id, "the rule was switched off: 410 Gone").await?;
+                    tx.save_alert_rule(&rule).await?;
+                    tx.give_up_deliveries(&rule.rule_id, "the rule was switched off: 410 Gone").await?;
                 }
             }
         }
-        tx.alerts().save_delivery(&delivery).await?;
+        tx.save_delivery(&delivery).await?;
         tx.commit().await?;
         metrics::counter!("kill_switch_alert_attempts_total", "channel" => delivery.channel.as_str(),
             "status" => delivery.status.as_str())

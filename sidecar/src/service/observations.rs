@@ -1,8 +1,16 @@
-//! What the filters saw: agents appear by themselves, scores are kept for the timeline.
+//! What the filters have seen: agents appear by themselves, and scores are kept for the timeline.
 //!
-//! Observations are lossy by design, so what is odd in them is left out and counted, and the rest is kept. An id that
-//! nobody knows creates an agent with the kill switch off, but only up to a limit: ids come from clients, and a client
-//! that invents them must not fill the database or, through sync, the filters' memory.
+//! Every worker of every Envoy posts its observations each second, and kills need the one writer of the database. So a
+//! post only merges its observations into memory, and [`Service::write_observations`] writes them all together about
+//! once a second. A post answers as if they had been written; that takes a read of the agents that are not in memory
+//! yet. Observations may be lost: those in memory are lost in a crash, and those that cannot be written are dropped.
+//!
+//! An unknown id creates an agent with the kill switch off, but only up to a limit. Ids come from clients, and a client
+//! that invents them must not fill the database or, through sync, the memory of the filters.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use agent_kill_switch::identity::is_agent_id;
 use agent_kill_switch::wire::{AgentObservation, Observations, ScoreSample};
@@ -13,62 +21,177 @@ use super::{Result, Service};
 use crate::model::{Agent, Millis};
 use crate::store::Tx;
 
-/// Agents looked at in one report.
+/// How often observations are written.
+pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// The largest number of agents in one report. Further agents are ignored.
 const MAX_AGENTS: usize = 1_000;
-/// Scores of one agent kept of one report: the latest.
+/// The largest number of agents in memory. Further agents are ignored.
+const MAX_PENDING_AGENTS: usize = 10_000;
+/// The largest number of scores of one agent in memory. The latest ones are kept.
 const MAX_SCORES: usize = 200;
+/// The largest number of agents that one transaction writes, so that a kill report never waits for long.
+const AGENTS_PER_TRANSACTION: usize = 200;
 
-/// What became of a report.
+/// The answer to a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObservationReceipt {
-    /// Agents whose observations were kept.
+    /// Agents whose observations were accepted.
     pub accepted: u64,
     /// How many of them are new.
     pub created: u64,
-    /// Agents left out: malformed ids, or too many in one report.
+    /// Agents that were ignored, because of a malformed id or because there are too many.
     pub ignored: u64,
-    /// Unknown agents left out because traffic has created as many as it may.
+    /// Unknown agents that were ignored because traffic has created as many as it may.
     pub over_limit: u64,
 }
 
+/// The observations that are not written yet, merged by agent.
+#[derive(Default)]
+pub(super) struct Collector {
+    pending: Mutex<BTreeMap<String, Pending>>,
+    /// Held while observations are written, so that the last write before the end waits for one that is under way.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// What was seen of one agent since the last write.
+struct Pending {
+    /// Whether the agent did not exist when it was first seen.
+    is_new: bool,
+    first_ms: Millis,
+    last_ms: Millis,
+    /// In the order of arrival.
+    scores: Vec<ScoreSample>,
+}
+
+impl Collector {
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<String, Pending>> {
+        // The map is consistent between any two statements, so a panic elsewhere does not invalidate it.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what was seen of an agent, because a person has deleted it.
+    pub(super) fn forget(&self, agent_id: &str) {
+        self.pending().remove(agent_id);
+    }
+
+    fn take_batch(&self) -> BTreeMap<String, Pending> {
+        let mut pending = self.pending();
+        match pending.keys().nth(AGENTS_PER_TRANSACTION).cloned() {
+            Some(next) => {
+                let rest = pending.split_off(&next);
+                std::mem::replace(&mut *pending, rest)
+            }
+            None => std::mem::take(&mut *pending),
+        }
+    }
+}
+
+impl Pending {
+    fn merge(&mut self, seen: &AgentObservation, now_ms: Millis) {
+        // The clock of a reporter may be ahead, and 0 means that it did not say.
+        let at = |reported: Millis| if reported == 0 { now_ms } else { reported.min(now_ms) };
+        let seen_ms = at(seen.last_seen_ms);
+        self.first_ms = self.first_ms.min(seen_ms);
+        self.last_ms = self.last_ms.max(seen_ms);
+        let usable = seen.scores.iter().filter(|sample| sample.score.is_finite());
+        self.scores.extend(usable.map(|sample| ScoreSample { at_ms: at(sample.at_ms), ..sample.clone() }));
+        self.scores.drain(..self.scores.len().saturating_sub(MAX_SCORES));
+    }
+}
+
 impl Service {
-    /// Takes a report.
+    /// Accepts a report. Its observations are written by the next [`Service::write_observations`].
     pub async fn observe(&self, report: &Observations) -> Result<ObservationReceipt> {
-        let now_ms = self.now();
-        let mut receipt = ObservationReceipt::default();
         let is_usable = |seen: &&AgentObservation| is_agent_id(seen.agent_id.as_bytes());
         let usable: Vec<_> = report.agents.iter().take(MAX_AGENTS).filter(is_usable).collect();
-        receipt.ignored = (report.agents.len() - usable.len()) as u64;
-        if usable.is_empty() {
-            return Ok(receipt);
-        }
-        let mut tx = self.store.begin().await?;
-        let (mut rev, mut room) = (0, None);
-        for seen in usable {
-            match self.welcome(tx.as_mut(), seen, &mut room).await? {
-                Welcome::Known => receipt.accepted += 1,
-                Welcome::New(new) => {
-                    rev = new;
-                    receipt.accepted += 1;
-                    receipt.created += 1;
-                }
-                Welcome::Full => {
-                    receipt.over_limit += 1;
-                    continue;
-                }
-            }
-            self.keep(tx.as_mut(), seen, now_ms).await?;
-        }
-        self.commit(tx, rev).await?;
-        self.count(report, &receipt);
+        let ids: HashSet<_> = usable.iter().map(|seen| seen.agent_id.as_str()).collect();
+        let unseen: Vec<_> = {
+            let pending = self.observations.pending();
+            ids.iter().copied().filter(|id| !pending.contains_key(*id)).collect()
+        };
+        let existing = if unseen.is_empty() { HashSet::new() } else { self.store.existing_agents(&unseen).await? };
+        let unknown: HashSet<_> = unseen.into_iter().filter(|id| !existing.contains(id)).collect();
+        let discovered = if unknown.is_empty() { 0 } else { self.store.discovered_agents().await? };
+        let room = self.limits.max_discovered_agents.saturating_sub(discovered);
+        let receipt = self.collect(report, &usable, (&unknown, room));
+        let total = |of: fn(&AgentObservation) -> u64| report.agents.iter().map(of).fold(0, u64::saturating_add);
+        metrics::counter!("kill_switch_requests_total").increment(total(|seen| seen.requests));
+        metrics::counter!("kill_switch_requests_refused_total").increment(total(|seen| seen.refused));
+        metrics::counter!("kill_switch_agents_over_limit_total").increment(receipt.over_limit);
         Ok(receipt)
     }
 
-    /// Makes sure that the agent exists. `room` is how many more may be created, once it is known.
-    async fn welcome(&self, tx: &mut dyn Tx, seen: &AgentObservation, room: &mut Option<u64>) -> Result<Welcome> {
-        let found = tx.agent(&seen.agent_id).await?;
-        let former = match found {
-            Some(agent) if !agent.deleted => return Ok(Welcome::Known),
+    /// Merges the usable part of a report into memory. Of the `unknown` agents, `room` may be created, those in memory
+    /// included.
+    fn collect(
+        &self,
+        report: &Observations,
+        usable: &[&AgentObservation],
+        (unknown, room): (&HashSet<&str>, u64),
+    ) -> ObservationReceipt {
+        let now_ms = self.now();
+        let mut receipt = ObservationReceipt::default();
+        let mut pending = self.observations.pending();
+        let mut new_agents = pending.values().filter(|pending| pending.is_new).count() as u64;
+        for seen in usable {
+            if let Some(known) = pending.get_mut(&seen.agent_id) {
+                known.merge(seen, now_ms);
+                receipt.accepted += 1;
+                continue;
+            }
+            let is_new = unknown.contains(seen.agent_id.as_str());
+            if is_new && new_agents >= room {
+                receipt.over_limit += 1;
+                continue;
+            }
+            if pending.len() >= MAX_PENDING_AGENTS {
+                continue;
+            }
+            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new() };
+            first.merge(seen, now_ms);
+            pending.insert(seen.agent_id.clone(), first);
+            new_agents += u64::from(is_new);
+            receipt.created += u64::from(is_new);
+            receipt.accepted += 1;
+        }
+        receipt.ignored = report.agents.len() as u64 - receipt.accepted - receipt.over_limit;
+        receipt
+    }
+
+    /// Writes the observations in memory: usually in one transaction, and in several if there are many agents.
+    pub async fn write_observations(&self) -> Result<()> {
+        let _turn = self.observations.writing.lock().await;
+        loop {
+            let batch = self.observations.take_batch();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let mut tx = self.store.begin().await?;
+            let (mut rev, mut over_limit, mut room) = (0, 0, None);
+            for (agent_id, seen) in &batch {
+                match self.ensure_exists(&mut tx, agent_id, &mut room).await? {
+                    Existence::Known => {}
+                    Existence::Created(created) => rev = created,
+                    Existence::OverLimit => {
+                        over_limit += 1;
+                        continue;
+                    }
+                }
+                tx.touch_agent(agent_id, seen.first_ms, seen.last_ms).await?;
+                if !seen.scores.is_empty() {
+                    tx.append_scores(agent_id, &seen.scores, self.limits.scores_per_agent).await?;
+                }
+            }
+            self.commit(tx, rev).await?;
+            metrics::counter!("kill_switch_agents_over_limit_total").increment(over_limit);
+        }
+    }
+
+    /// Creates the agent if it does not exist. `room` is how many agents may still be created, once it is known: the limit
+    /// is checked again, because other replicas create agents too.
+    async fn ensure_exists(&self, tx: &mut Tx, agent_id: &str, room: &mut Option<u64>) -> Result<Existence> {
+        let former_generation = match tx.agent(agent_id).await? {
+            Some(agent) if !agent.deleted => return Ok(Existence::Known),
             Some(tombstone) => Some(tombstone.policy.generation),
             None => None,
         };
@@ -78,38 +201,17 @@ impl Service {
         };
         *room = Some(left.saturating_sub(1));
         if left == 0 {
-            return Ok(Welcome::Full);
+            return Ok(Existence::OverLimit);
         }
-        let mut agent = Agent::new(&seen.agent_id, next_generation(former));
+        let mut agent = Agent::new(agent_id, next_generation(former_generation));
         agent.discovered = true;
-        Ok(Welcome::New(tx.save_agent(&agent).await?))
-    }
-
-    async fn keep(&self, tx: &mut dyn Tx, seen: &AgentObservation, now_ms: Millis) -> Result<()> {
-        // A reporter's clock may be ahead, or its field empty.
-        let at = |reported: Millis| if reported == 0 { now_ms } else { reported.min(now_ms) };
-        tx.touch_agent(&seen.agent_id, at(seen.last_seen_ms)).await?;
-        let latest = seen.scores.iter().rev().take(MAX_SCORES).rev();
-        let scores: Vec<_> = latest
-            .filter(|sample| sample.score.is_finite())
-            .map(|sample| ScoreSample { at_ms: at(sample.at_ms), ..sample.clone() })
-            .collect();
-        if !scores.is_empty() {
-            tx.append_scores(&seen.agent_id, &scores, self.limits.scores_per_agent).await?;
-        }
-        Ok(())
-    }
-
-    fn count(&self, report: &Observations, receipt: &ObservationReceipt) {
-        let total = |of: fn(&AgentObservation) -> u64| report.agents.iter().map(of).fold(0, u64::saturating_add);
-        metrics::counter!("kill_switch_requests_total").increment(total(|seen| seen.requests));
-        metrics::counter!("kill_switch_requests_refused_total").increment(total(|seen| seen.refused));
-        metrics::counter!("kill_switch_agents_over_limit_total").increment(receipt.over_limit);
+        Ok(Existence::Created(tx.save_agent(&agent).await?))
     }
 }
 
-enum Welcome {
+enum Existence {
     Known,
-    New(u64),
-    Full,
+    /// The agent was created with this revision.
+    Created(u64),
+    OverLimit,
 }

@@ -102,23 +102,23 @@ fn cooldown(field: &str, value: &Value) -> Result<u32> {
 impl Service {
     /// Every alert rule, the oldest first.
     pub async fn alert_rules(&self) -> Result<Vec<AlertRule>> {
-        Ok(self.store.alerts().alert_rules().await?)
+        Ok(self.store.alert_rules().await?)
     }
 
     /// One alert rule.
     pub async fn alert_rule(&self, rule_id: &str) -> Result<AlertRule> {
-        self.store.alerts().alert_rule(rule_id).await?.ok_or_else(|| no_rule(rule_id))
+        self.store.alert_rule(rule_id).await?.ok_or_else(|| no_rule(rule_id))
     }
 
     /// Whether anybody would be told of a kill of this agent.
     pub async fn is_alert_configured(&self, agent_id: &str) -> Result<bool> {
-        let rules = self.store.alerts().alert_rules().await?;
+        let rules = self.store.alert_rules().await?;
         Ok(rules.iter().any(|rule| rule.enabled && rule.agent_id.as_deref().is_none_or(|own| own == agent_id)))
     }
 
     /// What was sent, the newest first.
     pub async fn deliveries(&self, query: &DeliveryQuery) -> Result<Vec<Delivery>> {
-        Ok(self.store.alerts().deliveries(query).await?)
+        Ok(self.store.deliveries(query).await?)
     }
 
     /// Makes a rule whose target was checked. A webhook's secret is in it: this is the time to show it.
@@ -147,10 +147,10 @@ impl Service {
         };
         change.apply(&mut rule);
         let mut tx = self.store.begin().await?;
-        if tx.alerts().alert_rules().await?.len() >= MAX_RULES {
+        if tx.alert_rules().await?.len() >= MAX_RULES {
             return Err(Error::invalid("rule_id", format!("there are {MAX_RULES} rules already: delete one first")));
         }
-        tx.alerts().save_alert_rule(&rule).await?;
+        tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
         self.pulse();
         Ok(rule)
@@ -159,13 +159,13 @@ impl Service {
     /// Changes a rule. A new target was checked before.
     pub(crate) async fn change_alert_rule(&self, rule_id: &str, change: RuleChange) -> Result<AlertRule> {
         let mut tx = self.store.begin().await?;
-        let rules = tx.alerts().alert_rules().await?;
+        let rules = tx.alert_rules().await?;
         let mut rule = rules.into_iter().find(|rule| rule.rule_id == rule_id).ok_or_else(|| no_rule(rule_id))?;
         if change.channel.is_some_and(|channel| channel != rule.channel) {
             return Err(Error::invalid("channel", "channel cannot be changed: make another rule"));
         }
         change.apply(&mut rule);
-        tx.alerts().save_alert_rule(&rule).await?;
+        tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
         self.pulse();
         Ok(rule)
@@ -174,7 +174,7 @@ impl Service {
     /// Forgets a rule. What it has not delivered yet is given up.
     pub async fn delete_alert_rule(&self, rule_id: &str) -> Result<()> {
         let mut tx = self.store.begin().await?;
-        if !tx.alerts().delete_alert_rule(rule_id).await? {
+        if !tx.delete_alert_rule(rule_id).await? {
             return Err(no_rule(rule_id));
         }
         tx.commit().await?;

@@ -1,4 +1,4 @@
-//! What can go wrong in a store, whichever database it is.
+//! The errors of a store, for both databases.
 
 use sqlx::Error as SqlxError;
 
@@ -7,18 +7,18 @@ use super::{postgres, sqlite};
 /// What can go wrong in a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process holds the database, or no connection was free in time. Worth another try.
+    /// Another process holds the database, or no connection was free in time. The caller may try again.
     #[error("the database is busy: {0}")]
     Busy(String),
     /// The database cannot be opened, read or written.
     #[error("the database cannot be used: {0}")]
     Unavailable(String),
-    /// A row does not say what this version of the program understands.
+    /// A row contains a value that this version of the program does not understand.
     #[error("the database holds something unexpected in {column}: {value}")]
     Corrupt {
-        /// Where.
+        /// The column of the value.
         column: &'static str,
-        /// What was found.
+        /// The value.
         value: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Where the database is: the path of a SQLite file, or the URL of a PostgreSQL database.
 //!
-//! A URL may hold a password. It is kept here as it was given and never shown: what is printed is made of the parts
-//! that are nobody's secret, and reading it never fails, since a command line that is refused is printed as a whole.
+//! A URL may contain a password, so only its other parts are ever printed. Parsing never fails, because the message about
+//! a refused command line argument would contain the whole argument.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::{PostgresStore, Result, SqliteStore, Store, StoreError};
+use super::{Result, Store, StoreError};
 
 /// Where the database is.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Location(Place);
 enum Place {
     File(PathBuf),
     Postgres(String),
-    /// A URL of something else.
+    /// A URL with any other scheme. Only the scheme is kept.
     Unknown(String),
 }
 
@@ -42,7 +42,7 @@ impl FromStr for Location {
 }
 
 impl Location {
-    /// The path, where it is a file.
+    /// Returns the path, if the database is a file.
     pub fn file(&self) -> Option<&Path> {
         match &self.0 {
             Place::File(path) => Some(path),
@@ -51,10 +51,10 @@ impl Location {
     }
 
     /// Opens the database and brings its schema up to date. A file is created if there is none.
-    pub async fn open(&self) -> Result<Arc<dyn Store>> {
+    pub async fn open(&self) -> Result<Arc<Store>> {
         match &self.0 {
-            Place::File(path) => Ok(Arc::new(SqliteStore::open(path).await?)),
-            Place::Postgres(url) => Ok(Arc::new(PostgresStore::open(url).await?)),
+            Place::File(path) => Ok(Arc::new(Store::sqlite(path).await?)),
+            Place::Postgres(url) => Ok(Arc::new(Store::postgres(url).await?)),
             Place::Unknown(scheme) => Err(StoreError::Unavailable(format!(
                 "{scheme}:// is not understood: it must be a file, postgres://... or postgresql://..."
             ))),
@@ -78,7 +78,7 @@ impl fmt::Debug for Location {
     }
 }
 
-/// The URL without password and parameters; nothing of one that cannot be taken apart.
+/// Returns the URL without password and parameters. If it cannot be parsed, none of it is returned.
 fn without_secrets(url: &str) -> String {
     let Ok(mut url) = Url::parse(url) else { return "postgres://...".to_owned() };
     url.set_query(None);
@@ -94,14 +94,8 @@ fn without_secrets(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> String {
-        let location: Location = text.parse().unwrap();
-        assert_eq!(format!("{location:?}"), location.to_string());
-        location.to_string()
-    }
-
     #[test]
-    fn a_path_is_a_file_and_a_url_of_postgresql_is_not() {
+    fn a_path_is_a_file_and_a_url_is_not() {
         for (text, file) in [
             ("kill-switch.db", true),
             ("/data/kill-switch.db", true),
@@ -116,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_ever_shown() {
+    fn secrets_are_never_printed() {
         for (text, expected) in [
             ("kill-switch.db", "kill-switch.db"),
             ("postgres://user:secret@host:5433/name?sslmode=require", "postgres://user@host:5433/name"),
@@ -126,7 +120,8 @@ mod tests {
             ("postgres://user:secret@host:port/name", "postgres://..."),
             ("mysql://user:secret@host/name", "mysql://..."),
         ] {
-            assert_eq!(shown(text), expected);
+            let location: Location = text.parse().unwrap();
+            assert_eq!((location.to_string(), format!("{location:?}")), (expected.to_owned(), expected.to_owned()));
         }
     }
 }

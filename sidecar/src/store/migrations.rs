@@ -1,12 +1,28 @@
-//! Bringing a schema up to date. The steps are files, embedded in order; a database that is further than this program
-//! knows is refused.
+//! The schema of each database, as numbered steps that are embedded in the program. A database with more steps than this
+//! program knows is refused.
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
-/// The steps of one kind of database: a name and its SQL, numbered from 1.
-pub(super) fn migrator(steps: &[(&'static str, &'static str)]) -> Migrator {
-    let migration = |(version, (name, sql)): (i64, &(&'static str, &'static str))| {
+/// A name and its SQL.
+type Step = (&'static str, &'static str);
+
+pub(super) const SQLITE: [Step; 3] = [
+    ("initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
+    ("alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
+    ("access", include_str!("../../migrations/sqlite/0003_access.sql")),
+];
+
+pub(super) const POSTGRES: [Step; 4] = [
+    ("initial", include_str!("../../migrations/postgres/0001_initial.sql")),
+    ("alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
+    ("access", include_str!("../../migrations/postgres/0003_access.sql")),
+    ("envoys", include_str!("../../migrations/postgres/0004_envoys.sql")),
+];
+
+/// Returns a migrator for the steps, which it numbers from 1.
+pub(super) fn migrator(steps: &[Step]) -> Migrator {
+    let migration = |(version, (name, sql)): (i64, &Step)| {
         Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
     Migrator::with_migrations((1..).zip(steps).map(migration).collect())

@@ -60,6 +60,9 @@ async fn long_lists_are_fetched_page_by_page() {
         let agents: Vec<_> = (0..700).map(|n| json!({"agent_id": format!("a-{page}-{n}")})).collect();
         process.api.report("/v1/observations", json!({"agents": agents})).await.ok();
     }
+    // The agents are written within a second, in the order of their ids.
+    eventually("the last agent is written", || async { process.api.get("/v1/agents/a-1-99").await.status == 200 })
+        .await;
     let count = |arguments: &[&str]| json_of(&cli(dir.path(), &process.api, arguments)).as_array().unwrap().len();
     assert_eq!(count(&["agents", "list", "-o", "json"]), 1_400);
     assert_eq!(count(&["agents", "list", "-o", "json", "--limit", "1100"]), 1_100);

@@ -72,6 +72,7 @@ async fn a_policy_can_be_set_before_the_first_request_and_survives_it() {
     sidecar.api.guarded("a").await;
     let seen = json!({"envoy": "edge", "agents": [{"agent_id": "a", "requests": 1}]});
     sidecar.api.report("/v1/observations", seen).await.ok();
+    sidecar.service.write_observations().await.unwrap();
     let agent = sidecar.api.agent("a").await;
     assert_eq!(agent["kill_switch_enabled"], true);
     assert_eq!(agent["first_seen"], "2024-01-15T10:30:00.000Z");

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kill_switch::model::EventType;
-use kill_switch::store::{DeliveryQuery, EventQuery, EventRange, SqliteStore, Store};
+use kill_switch::store::{DeliveryQuery, EventQuery, EventRange, Store};
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ struct Traces {
 
 /// What the database holds of one agent, read with no sidecar running.
 async fn traces(db: &Path, agent_id: &str) -> Traces {
-    let store = SqliteStore::open(db).await.unwrap();
+    let store = Store::sqlite(db).await.unwrap();
     let query = EventQuery {
         range: EventRange::Before(None),
         agent_id: Some(agent_id.to_owned()),
@@ -40,7 +40,7 @@ async fn traces(db: &Path, agent_id: &str) -> Traces {
     // Whether the courier got to it or not: still in the outbox, or a delivery by now, and never both.
     let mut waiting = store.pending_alerts().await.unwrap();
     let notices = DeliveryQuery { agent_id: Some(agent_id.to_owned()), limit: 10, ..DeliveryQuery::default() };
-    let notices = store.alerts().deliveries(&notices).await.unwrap();
+    let notices = store.deliveries(&notices).await.unwrap();
     waiting.extend(notices.iter().filter_map(|delivery| delivery.event_id));
     let agent = store.agent(agent_id).await.unwrap();
     store.close().await;

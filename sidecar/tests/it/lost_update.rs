@@ -57,6 +57,7 @@ async fn being_seen_does_not_make_a_picture_old() {
     sidecar.api.guarded("a").await;
     let seen = sidecar.api.get("/v1/agents/a").await.etag();
     sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "a"}]})).await.ok();
+    sidecar.service.write_observations().await.unwrap();
     conditional(&sidecar.api, Method::PATCH, "/v1/agents/a", ("if-match", &seen)).await.ok();
 }
 

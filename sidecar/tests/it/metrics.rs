@@ -11,6 +11,7 @@ async fn kills_latencies_sync_ages_and_the_outbox_are_measured() {
     sidecar.api.report("/v1/kills", kill("k", "an-agent-of-the-metrics", 1)).await.ok();
     let seen = json!({"agents": [{"agent_id": "a", "requests": 3, "refused": 1}]});
     sidecar.api.report("/v1/observations", seen).await.ok();
+    sidecar.service.write_observations().await.unwrap();
     sidecar.api.sync("envoy=quo\"ted").await;
     let metrics = sidecar.api.get("/metrics").await;
     assert_eq!(metrics.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");

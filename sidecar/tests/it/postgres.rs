@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kill_switch::model::{Agent, Delivery, DeliveryStatus};
-use kill_switch::store::{PostgresStore, Store, StoreError};
+use kill_switch::store::{Store, StoreError};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
@@ -15,13 +15,13 @@ use crate::support::process::{Process, binary, cli};
 use crate::support::{SOON, eventually};
 
 /// Two stores over one database, as two replicas have them.
-async fn two() -> Option<(String, [Arc<dyn Store>; 2])> {
+async fn two() -> Option<(String, [Arc<Store>; 2])> {
     let url = database().await?;
     let stores = [open_postgres(&url).await, open_postgres(&url).await];
     Some((url, stores))
 }
 
-async fn save(store: &dyn Store, id: &str) {
+async fn save(store: &Store, id: &str) {
     let mut tx = store.begin().await.unwrap();
     tx.save_agent(&Agent::new(id, 1)).await.unwrap();
     tx.commit().await.unwrap();
@@ -42,13 +42,13 @@ async fn a_writer_that_is_waited_for_too_long_makes_the_others_busy_and_no_more(
     assert!(matches!(error, StoreError::Busy(_)) && error.is_transient(), "{error}");
     assert_eq!(other.meta().await.unwrap().rev, 0, "readers do not wait");
     drop(tx);
-    save(other.as_ref(), "a").await;
+    save(&other, "a").await;
 }
 
 #[tokio::test]
 async fn stores_that_open_at_once_make_one_schema() {
     let Some(url) = database().await else { return };
-    let opened = futures_util::future::join_all((0..4).map(|_| PostgresStore::open(&url))).await;
+    let opened = futures_util::future::join_all((0..4).map(|_| Store::postgres(&url))).await;
     let mut epochs = Vec::new();
     for store in opened {
         epochs.push(store.unwrap().meta().await.unwrap().epoch);
@@ -85,8 +85,8 @@ async fn what_another_replica_commits_is_heard_and_what_was_missed_is_found() {
     heard("the beginning, before which anything may have happened").await;
 
     for id in ["a", "b", "c"] {
-        save(one.as_ref(), "own").await;
-        let (_, ()) = tokio::join!(save(other.as_ref(), id), heard("a commit"));
+        save(&one, "own").await;
+        let (_, ()) = tokio::join!(save(&other, id), heard("a commit"));
     }
 
     execute(&url, "UPDATE meta SET commits = commits + 1").await;
@@ -96,7 +96,7 @@ async fn what_another_replica_commits_is_heard_and_what_was_missed_is_found() {
     let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                      WHERE query LIKE 'LISTEN%' AND datname = current_database()";
     let (_, ()) = tokio::join!(execute(&url, listening), heard("a connection that was cut"));
-    let (_, ()) = tokio::join!(save(other.as_ref(), "d"), heard("a commit after it"));
+    let (_, ()) = tokio::join!(save(&other, "d"), heard("a commit after it"));
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn nobody_is_woken_by_what_he_did_himself() {
     let mut listening = Box::pin(one.changed_elsewhere());
     for _ in 0..3 {
         // Long enough for the notification to arrive, and shorter than it takes to look for what was missed.
-        save(one.as_ref(), "own").await;
+        save(&one, "own").await;
         assert!(timeout(Duration::from_millis(300), &mut listening).await.is_err());
     }
 }
@@ -115,11 +115,11 @@ async fn nobody_is_woken_by_what_he_did_himself() {
 async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
     let Some((_, [one, other])) = two().await else { return };
     let mut tx = one.begin().await.unwrap();
-    tx.alerts().add_delivery(&delivery("d", "r", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.add_delivery(&delivery("d", "r", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.commit().await.unwrap();
-    let due = async |store: &Arc<dyn Store>| store.alerts().due_deliveries(10, 9).await.unwrap();
-    let claim = async |store: &Arc<dyn Store>, delivery: &Delivery, seconds: u64| {
-        store.alerts().claim_delivery(delivery, Duration::from_secs(seconds)).await.unwrap()
+    let due = async |store: &Arc<Store>| store.due_deliveries(10, 9).await.unwrap();
+    let claim = async |store: &Arc<Store>, delivery: &Delivery, seconds: u64| {
+        store.claim_delivery(delivery, Duration::from_secs(seconds)).await.unwrap()
     };
     let first = due(&one).await.remove(0);
     let (by_one, by_other) = tokio::join!(claim(&one, &first, 60), claim(&other, &first, 60));
@@ -128,7 +128,7 @@ async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
 
     let mut tx = one.begin().await.unwrap();
     let failed = Delivery { attempts: 1, last_error: "not now".to_owned(), ..first.clone() };
-    tx.alerts().save_delivery(&failed).await.unwrap();
+    tx.save_delivery(&failed).await.unwrap();
     tx.commit().await.unwrap();
     assert!(!claim(&other, &first, 60).await, "that try has been made");
     let again = due(&other).await.remove(0);
@@ -137,10 +137,10 @@ async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
 
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Pending] {
         let mut tx = one.begin().await.unwrap();
-        tx.alerts().save_delivery(&Delivery { status, attempts: 2, ..again.clone() }).await.unwrap();
+        tx.save_delivery(&Delivery { status, attempts: 2, ..again.clone() }).await.unwrap();
         tx.commit().await.unwrap();
     }
-    assert_eq!(one.alerts().pending_deliveries().await.unwrap(), 0, "what has arrived is not sent again");
+    assert_eq!(one.pending_deliveries().await.unwrap(), 0, "what has arrived is not sent again");
 }
 
 #[tokio::test]
@@ -158,17 +158,17 @@ async fn tls_is_spoken_when_asked_for_and_certificates_are_checked_when_asked_fo
         .unwrap();
         count
     };
-    let plain = PostgresStore::open(&format!("{url}?sslmode=disable")).await.unwrap();
+    let plain = Store::postgres(&format!("{url}?sslmode=disable")).await.unwrap();
     assert_eq!(encrypted().await, 0);
     plain.close().await;
     for parameters in
         ["sslmode=require".to_owned(), format!("sslmode=verify-full&sslrootcert={}", certificate.display())]
     {
-        let store = PostgresStore::open(&format!("{url}?{parameters}")).await.unwrap();
+        let store = Store::postgres(&format!("{url}?{parameters}")).await.unwrap();
         assert!(encrypted().await > 0, "{parameters}");
         store.close().await;
     }
-    assert!(PostgresStore::open(&format!("{url}?sslmode=verify-full")).await.is_err(), "nobody trusts it");
+    assert!(Store::postgres(&format!("{url}?sslmode=verify-full")).await.is_err(), "nobody trusts it");
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn commands_that_open_the_database_take_the_url() {
 async fn a_dump_restored_elsewhere_is_the_same_database() {
     let Some((url, [one, _])) = two().await else { return };
     let cluster = shared().unwrap();
-    save(one.as_ref(), "a").await;
+    save(&one, "a").await;
     let meta = one.meta().await.unwrap();
     let dump = cluster.program("pg_dump").args(["--format=custom", &url]).output().unwrap();
     assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
@@ -236,6 +236,6 @@ async fn a_dump_restored_elsewhere_is_the_same_database() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let restored = open_postgres(&copy).await;
     assert_eq!(restored.meta().await.unwrap(), meta);
-    save(restored.as_ref(), "b").await;
+    save(&restored, "b").await;
     assert_eq!(restored.meta().await.unwrap().rev, 2);
 }

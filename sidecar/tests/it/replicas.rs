@@ -324,6 +324,7 @@ async fn whoever_looks_at_the_dashboard_of_one_sees_what_happens_at_the_other() 
     heartbeat.borrow_and_update();
     // No new revision, and yet something to look at.
     a.api.report("/v1/observations", json!({"agents": [{"agent_id": "a"}]})).await.ok();
+    a.service.write_observations().await.unwrap();
     tokio::time::timeout(SOON, heartbeat.changed()).await.expect("a page was told").unwrap();
 }
 

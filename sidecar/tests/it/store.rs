@@ -7,9 +7,7 @@ use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
     Scope, Token,
 };
-use kill_switch::store::{
-    AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, PostgresStore, Session, SqliteStore, Store, Tx,
-};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store, Tx};
 use serde_json::json;
 
 /// Runs each behaviour against a fresh database of each kind.
@@ -59,15 +57,15 @@ every_store![
     the_first_password_stays_and_a_new_one_ends_its_sessions,
 ];
 
-async fn open_sqlite(dir: &std::path::Path) -> Arc<dyn Store> {
-    Arc::new(SqliteStore::open(&dir.join("test.db")).await.unwrap())
+async fn open_sqlite(dir: &std::path::Path) -> Arc<Store> {
+    Arc::new(Store::sqlite(&dir.join("test.db")).await.unwrap())
 }
 
-pub async fn open_postgres(url: &str) -> Arc<dyn Store> {
-    Arc::new(PostgresStore::open(url).await.unwrap())
+pub async fn open_postgres(url: &str) -> Arc<Store> {
+    Arc::new(Store::postgres(url).await.unwrap())
 }
 
-async fn save(store: &dyn Store, agents: &[Agent]) -> Vec<u64> {
+async fn save(store: &Store, agents: &[Agent]) -> Vec<u64> {
     let mut tx = store.begin().await.unwrap();
     let mut revs = Vec::new();
     for agent in agents {
@@ -93,7 +91,7 @@ fn events(range: EventRange) -> EventQuery {
     EventQuery { range, agent_id: None, event_type: None, since_ms: None, until_ms: None, limit: 100 }
 }
 
-async fn a_new_database_is_empty_at_revision_0_with_an_epoch(store: Arc<dyn Store>) {
+async fn a_new_database_is_empty_at_revision_0_with_an_epoch(store: Arc<Store>) {
     let meta = store.meta().await.unwrap();
     assert_eq!(meta.rev, 0);
     assert!(meta.epoch.len() >= 16);
@@ -102,7 +100,7 @@ async fn a_new_database_is_empty_at_revision_0_with_an_epoch(store: Arc<dyn Stor
     assert!(store.tokens().await.unwrap().is_empty());
 }
 
-async fn an_agent_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
+async fn an_agent_comes_back_as_it_was_saved(store: Arc<Store>) {
     let mut agent = Agent::new("team/a:1@x", 3);
     agent.name = "Ünïcödé 'name'".to_owned();
     agent.policy.active = false;
@@ -112,15 +110,15 @@ async fn an_agent_comes_back_as_it_was_saved(store: Arc<dyn Store>) {
     agent.first_seen_ms = Some(5);
     agent.last_seen_ms = Some(7);
     agent.discovered = true;
-    agent.rev = save(store.as_ref(), std::slice::from_ref(&agent)).await[0];
+    agent.rev = save(&store, std::slice::from_ref(&agent)).await[0];
     assert_eq!(store.agent("team/a:1@x").await.unwrap(), Some(agent.clone()));
     assert_eq!(store.begin().await.unwrap().agent("team/a:1@x").await.unwrap(), Some(agent));
     assert_eq!(store.agent("TEAM/A:1@X").await.unwrap(), None, "ids are told apart by case");
 }
 
-async fn every_save_takes_the_next_revision(store: Arc<dyn Store>) {
+async fn every_save_takes_the_next_revision(store: Arc<Store>) {
     let (a, b) = (Agent::new("a", 1), Agent::new("b", 1));
-    assert_eq!(save(store.as_ref(), &[a.clone(), b, a]).await, [1, 2, 3]);
+    assert_eq!(save(&store, &[a.clone(), b, a]).await, [1, 2, 3]);
     assert_eq!(store.meta().await.unwrap().rev, 3);
     let changes = store.changes(0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|agent| (agent.id(), agent.rev)).collect::<Vec<_>>(), [("b", 2), ("a", 3)]);
@@ -128,7 +126,7 @@ async fn every_save_takes_the_next_revision(store: Arc<dyn Store>) {
     assert_eq!(store.changes(0, 1).await.unwrap().len(), 1);
 }
 
-async fn a_transaction_that_is_not_committed_never_happened(store: Arc<dyn Store>) {
+async fn a_transaction_that_is_not_committed_never_happened(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     tx.save_agent(&Agent::new("a", 1)).await.unwrap();
     let id = tx.append_event(&event("a", EventType::Created, 1)).await.unwrap();
@@ -141,13 +139,13 @@ async fn a_transaction_that_is_not_committed_never_happened(store: Arc<dyn Store
     assert!(store.pending_alerts().await.unwrap().is_empty());
 }
 
-async fn writers_wait_for_each_other(store: Arc<dyn Store>) {
+async fn writers_wait_for_each_other(store: Arc<Store>) {
     no_update_is_lost(&[store]).await;
 }
 
 /// Twenty writers at each of the stores, which are over one database, raise one number.
-pub async fn no_update_is_lost(stores: &[Arc<dyn Store>]) {
-    save(stores[0].as_ref(), &[Agent::new("a", 0)]).await;
+pub async fn no_update_is_lost(stores: &[Arc<Store>]) {
+    save(&stores[0], &[Agent::new("a", 0)]).await;
     let each = stores.iter().flat_map(|store| std::iter::repeat_n(store, 20));
     let raises: Vec<_> = each
         .map(|store| {
@@ -169,11 +167,11 @@ pub async fn no_update_is_lost(stores: &[Arc<dyn Store>]) {
     assert_eq!(stores[0].agent("a").await.unwrap().unwrap().policy.generation, count, "no update was lost");
 }
 
-async fn tombstones_are_changes_and_nothing_else(store: Arc<dyn Store>) {
+async fn tombstones_are_changes_and_nothing_else(store: Arc<Store>) {
     let mut agent = Agent::new("a", 4);
     agent.deleted = true;
     agent.discovered = true;
-    save(store.as_ref(), &[agent]).await;
+    save(&store, &[agent]).await;
     assert_eq!(store.agent("a").await.unwrap(), None);
     assert!(store.agents(&AgentQuery { limit: 10, ..AgentQuery::default() }).await.unwrap().is_empty());
     assert!(store.changes(0, 10).await.unwrap()[0].deleted);
@@ -182,13 +180,13 @@ async fn tombstones_are_changes_and_nothing_else(store: Arc<dyn Store>) {
     assert_eq!(tx.discovered_agents().await.unwrap(), 0);
 }
 
-async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<dyn Store>) {
+async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<Store>) {
     let mut agents = ["b", "a_b", "aXb", "c", "a%b"].map(|id| Agent::new(id, 1));
     agents[0].name = "Billing Bot".to_owned();
     agents[3].policy.active = false;
     agents[3].policy.deactivated_by = Some(DeactivatedBy::Manual);
     agents[3].policy.kill_switch_enabled = true;
-    save(store.as_ref(), &agents).await;
+    save(&store, &agents).await;
     let base = AgentQuery { limit: 10, ..AgentQuery::default() };
     let search = |text: &str| AgentQuery { search: Some(text.to_owned()), ..base.clone() };
     for (query, ids) in [
@@ -209,11 +207,11 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<dyn Store>) {
     }
 }
 
-async fn being_seen_widens_and_never_narrows(store: Arc<dyn Store>) {
-    save(store.as_ref(), &[Agent::new("a", 1)]).await;
+async fn being_seen_widens_and_never_narrows(store: Arc<Store>) {
+    save(&store, &[Agent::new("a", 1)]).await;
     for (at, first, last) in [(50, 50, 50), (70, 50, 70), (60, 50, 70), (40, 40, 70)] {
         let mut tx = store.begin().await.unwrap();
-        tx.touch_agent("a", at).await.unwrap();
+        tx.touch_agent("a", at, at).await.unwrap();
         tx.commit().await.unwrap();
         let agent = store.agent("a").await.unwrap().unwrap();
         assert_eq!((agent.first_seen_ms, agent.last_seen_ms), (Some(first), Some(last)), "seen at {at}");
@@ -221,7 +219,7 @@ async fn being_seen_widens_and_never_narrows(store: Arc<dyn Store>) {
     assert_eq!(store.meta().await.unwrap().rev, 1, "filters need not hear of it");
 }
 
-async fn events_are_numbered_and_read_in_both_directions(store: Arc<dyn Store>) {
+async fn events_are_numbered_and_read_in_both_directions(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     for (agent_id, event_type, at_ms) in
         [("a", EventType::Created, 10), ("b", EventType::KillSwitch, 20), ("a", EventType::KillSwitch, 30)]
@@ -244,7 +242,7 @@ async fn events_are_numbered_and_read_in_both_directions(store: Arc<dyn Store>) 
     assert_eq!(stored, event("a", EventType::KillSwitch, 30));
 }
 
-async fn a_generation_ends_once(store: Arc<dyn Store>) {
+async fn a_generation_ends_once(store: Arc<Store>) {
     let record = |kill_id: &str, outcome: KillOutcome| KillRecord {
         kill_id: kill_id.to_owned(),
         agent_id: "a".to_owned(),
@@ -273,15 +271,15 @@ fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
     scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
 }
 
-async fn append(tx: &mut dyn Tx, agent_id: &str, scores: &[ScoreSample]) {
+async fn append(tx: &mut Tx, agent_id: &str, scores: &[ScoreSample]) {
     tx.append_scores(agent_id, scores, 10).await.unwrap();
 }
 
-async fn scores_keep_the_latest(store: Arc<dyn Store>) {
+async fn scores_keep_the_latest(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    append(tx.as_mut(), "a", &samples(0..8, 100)).await;
-    append(tx.as_mut(), "b", &samples(0..3, 100)).await;
-    append(tx.as_mut(), "a", &samples(8..15, 200)).await;
+    append(&mut tx, "a", &samples(0..8, 100)).await;
+    append(&mut tx, "b", &samples(0..3, 100)).await;
+    append(&mut tx, "a", &samples(8..15, 200)).await;
     tx.commit().await.unwrap();
     let (five, rest) = (samples(5..8, 100), samples(8..15, 200));
     assert_eq!(store.scores("a", 0, 100).await.unwrap(), [five, rest.clone()].concat());
@@ -290,7 +288,7 @@ async fn scores_keep_the_latest(store: Arc<dyn Store>) {
     assert_eq!(store.scores("b", 0, 100).await.unwrap().len(), 3);
 }
 
-async fn tokens_come_back_and_are_revoked_once(store: Arc<dyn Store>) {
+async fn tokens_come_back_and_are_revoked_once(store: Arc<Store>) {
     let token = Token {
         token_id: "t1".to_owned(),
         name: "ci".to_owned(),
@@ -311,12 +309,12 @@ async fn tokens_come_back_and_are_revoked_once(store: Arc<dyn Store>) {
     assert_eq!(store.tokens().await.unwrap(), [Token { revoked_ms: Some(9), ..token }]);
 }
 
-async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<dyn Store>) {
+async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     for at_ms in [10, 20] {
         let id = tx.append_event(&event("a", EventType::KillSwitch, at_ms)).await.unwrap();
         tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
-        append(tx.as_mut(), "a", &samples(0..1, at_ms)).await;
+        append(&mut tx, "a", &samples(0..1, at_ms)).await;
     }
     let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, deliveries_before_ms: 0, events_before_ms: None };
     tx.expire(&keep_events).await.unwrap();
@@ -331,19 +329,19 @@ async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<dyn Store>) {
     assert_eq!(left.iter().map(|event| event.id).collect::<Vec<_>>(), [2]);
 }
 
-async fn the_database_says_that_it_can_be_written(store: Arc<dyn Store>) {
+async fn the_database_says_that_it_can_be_written(store: Arc<Store>) {
     store.check_writable(5).await.unwrap();
     store.close().await;
     assert!(store.check_writable(6).await.is_err());
 }
 
-async fn numbers_become_visible_in_their_order(store: Arc<dyn Store>) {
+async fn numbers_become_visible_in_their_order(store: Arc<Store>) {
     numbers_stay_in_order(&[Arc::clone(&store), store]).await;
 }
 
 /// Writers at each of the stores, which are over one database, and at each a reader that asks only for what comes after
 /// what it has: whoever misses a number misses it for ever.
-pub async fn numbers_stay_in_order(stores: &[Arc<dyn Store>]) {
+pub async fn numbers_stay_in_order(stores: &[Arc<Store>]) {
     const WRITERS: usize = 4;
     const WRITES: usize = 15;
     let total = stores.len() * WRITERS * WRITES;
@@ -384,7 +382,7 @@ pub async fn numbers_stay_in_order(stores: &[Arc<dyn Store>]) {
     tokio::time::timeout(crate::support::SOON, all).await.expect("a reader missed a number");
 }
 
-async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<dyn Store>) {
+async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     let mut odd = event("a", EventType::KillSwitch, 1);
     odd.reason = "before\0after".to_owned();
@@ -399,24 +397,23 @@ async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<dyn Sto
     assert!(store.agents(&search).await.unwrap().is_empty());
 }
 
-async fn the_first_password_stays_and_a_new_one_ends_its_sessions(store: Arc<dyn Store>) {
-    let access = store.access();
-    assert_eq!(access.password().await.unwrap(), None);
-    assert!(access.set_first_password("one").await.unwrap());
-    assert!(!access.set_first_password("two").await.unwrap());
-    assert_eq!(access.password().await.unwrap().as_deref(), Some("one"));
+async fn the_first_password_stays_and_a_new_one_ends_its_sessions(store: Arc<Store>) {
+    assert_eq!(store.password().await.unwrap(), None);
+    assert!(store.set_first_password("one").await.unwrap());
+    assert!(!store.set_first_password("two").await.unwrap());
+    assert_eq!(store.password().await.unwrap().as_deref(), Some("one"));
     let by_password = Session { hash: [1; 32], token_hash: None, expires_ms: 100 };
     let by_token = Session { hash: [2; 32], token_hash: Some([3; 32]), expires_ms: 100 };
     for session in [&by_password, &by_token] {
-        access.open_session(session, 50).await.unwrap();
-        assert_eq!(access.session(&session.hash, 99).await.unwrap().as_ref(), Some(session));
-        assert_eq!(access.session(&session.hash, 100).await.unwrap(), None, "it has ended by itself");
+        store.open_session(session, 50).await.unwrap();
+        assert_eq!(store.session(&session.hash, 99).await.unwrap().as_ref(), Some(session));
+        assert_eq!(store.session(&session.hash, 100).await.unwrap(), None, "it has ended by itself");
     }
-    access.set_password("three").await.unwrap();
-    assert_eq!(access.session(&by_password.hash, 50).await.unwrap(), None);
-    assert_eq!(access.session(&by_token.hash, 50).await.unwrap(), Some(by_token.clone()));
-    access.end_session(&by_token.hash).await.unwrap();
-    assert_eq!(access.session(&by_token.hash, 50).await.unwrap(), None);
+    store.set_password("three").await.unwrap();
+    assert_eq!(store.session(&by_password.hash, 50).await.unwrap(), None);
+    assert_eq!(store.session(&by_token.hash, 50).await.unwrap(), Some(by_token.clone()));
+    store.end_session(&by_token.hash).await.unwrap();
+    assert_eq!(store.session(&by_token.hash, 50).await.unwrap(), None);
 }
 
 fn rule(rule_id: &str) -> AlertRule {
@@ -457,39 +454,34 @@ pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: Deliver
     }
 }
 
-async fn alert_rules_are_written_whole_and_deleted_with_their_work(store: Arc<dyn Store>) {
+async fn alert_rules_are_written_whole_and_deleted_with_their_work(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    tx.alerts().save_alert_rule(&rule("r1")).await.unwrap();
+    tx.save_alert_rule(&rule("r1")).await.unwrap();
     let changed = AlertRule { agent_id: None, enabled: false, disabled_reason: "gone".to_owned(), ..rule("r1") };
-    tx.alerts().save_alert_rule(&changed).await.unwrap();
-    tx.alerts().save_alert_rule(&rule("r2")).await.unwrap();
-    tx.alerts().add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    assert_eq!(tx.alerts().alert_rules().await.unwrap(), [changed.clone(), rule("r2")]);
+    tx.save_alert_rule(&changed).await.unwrap();
+    tx.save_alert_rule(&rule("r2")).await.unwrap();
+    tx.add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    assert_eq!(tx.alert_rules().await.unwrap(), [changed.clone(), rule("r2")]);
     tx.commit().await.unwrap();
-    assert_eq!(store.alerts().alert_rule("r1").await.unwrap(), Some(changed));
+    assert_eq!(store.alert_rule("r1").await.unwrap(), Some(changed));
     let mut tx = store.begin().await.unwrap();
-    assert!(tx.alerts().delete_alert_rule("r1").await.unwrap());
-    assert!(!tx.alerts().delete_alert_rule("r1").await.unwrap());
+    assert!(tx.delete_alert_rule("r1").await.unwrap());
+    assert!(!tx.delete_alert_rule("r1").await.unwrap());
     tx.commit().await.unwrap();
-    assert_eq!(store.alerts().alert_rules().await.unwrap(), [rule("r2")]);
-    let history = store.alerts().deliveries(&DeliveryQuery { limit: 5, ..DeliveryQuery::default() }).await.unwrap();
+    assert_eq!(store.alert_rules().await.unwrap(), [rule("r2")]);
+    let history = store.deliveries(&DeliveryQuery { limit: 5, ..DeliveryQuery::default() }).await.unwrap();
     assert_eq!(history[0].status, DeliveryStatus::GivenUp, "the history stays");
 }
 
-async fn a_notice_is_told_once_under_each_rule_and_read_back_by_status(store: Arc<dyn Store>) {
+async fn a_notice_is_told_once_under_each_rule_and_read_back_by_status(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    tx.alerts().add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.alerts().add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.alerts().add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.alerts().add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
-    assert_eq!(
-        tx.alerts().last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap(),
-        Some(10),
-        "not the one held back"
-    );
-    assert_eq!(tx.alerts().last_sent("r1", "a", NoticeKind::WouldKill).await.unwrap(), None);
-    let last =
-        tx.alerts().last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
+    tx.add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
+    tx.add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
+    assert_eq!(tx.last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap(), Some(10), "not the one held back");
+    assert_eq!(tx.last_sent("r1", "a", NoticeKind::WouldKill).await.unwrap(), None);
+    let last = tx.last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
     assert_eq!(last.delivery_id, "d3");
     let done = Delivery {
         status: DeliveryStatus::Delivered,
@@ -499,19 +491,19 @@ async fn a_notice_is_told_once_under_each_rule_and_read_back_by_status(store: Ar
         last_latency_ms: Some(7),
         ..delivery("d2", "r2", 1, DeliveryStatus::Pending)
     };
-    tx.alerts().save_delivery(&done).await.unwrap();
+    tx.save_delivery(&done).await.unwrap();
     tx.commit().await.unwrap();
     let ids = async |query: DeliveryQuery| {
-        let found = store.alerts().deliveries(&DeliveryQuery { limit: 9, ..query }).await.unwrap();
+        let found = store.deliveries(&DeliveryQuery { limit: 9, ..query }).await.unwrap();
         found.into_iter().map(|delivery| delivery.delivery_id).collect::<Vec<_>>()
     };
     assert_eq!(ids(DeliveryQuery::default()).await, ["d3", "d2", "d1"]);
     assert_eq!(ids(DeliveryQuery { rule_id: Some("r1".to_owned()), ..Default::default() }).await, ["d3", "d1"]);
     let delivered = DeliveryQuery { status: Some(DeliveryStatus::Delivered), ..Default::default() };
     assert_eq!(ids(delivered.clone()).await, ["d2"]);
-    let kept = store.alerts().deliveries(&DeliveryQuery { limit: 1, ..delivered }).await.unwrap().remove(0);
+    let kept = store.deliveries(&DeliveryQuery { limit: 1, ..delivered }).await.unwrap().remove(0);
     assert_eq!(kept, Delivery { seq: kept.seq, ..done });
-    assert_eq!(store.alerts().pending_deliveries().await.unwrap(), 1);
-    assert!(store.alerts().due_deliveries(9, 9).await.unwrap().is_empty());
-    assert_eq!(store.alerts().due_deliveries(10, 9).await.unwrap()[0].delivery_id, "d1");
+    assert_eq!(store.pending_deliveries().await.unwrap(), 1);
+    assert!(store.due_deliveries(9, 9).await.unwrap().is_empty());
+    assert_eq!(store.due_deliveries(10, 9).await.unwrap()[0].delivery_id, "d1");
 }

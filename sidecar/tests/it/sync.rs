@@ -1,14 +1,15 @@
 //! What filters hear: everything once, changes at once, nothing while there is nothing.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use agent_kill_switch::wire::{ScoreSample, SyncAnswer};
+use agent_kill_switch::wire::SyncAnswer;
 use async_trait::async_trait;
-use kill_switch::model::{Agent, Event, Millis, Token};
+use kill_switch::model::Agent;
 use kill_switch::service::{Limits, SyncRequest, Synced};
-use kill_switch::store::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, SqliteStore, Store, Tx};
+use kill_switch::store::{Connection, Database, Dialect, Result, Sqlite, Store, Transaction};
 use serde_json::json;
 
 use crate::support::{Answer, Sidecar, eventually, kill};
@@ -189,74 +190,63 @@ async fn thousands_of_waiting_polls_all_hear_of_a_change_and_end_when_the_sideca
 #[tokio::test]
 async fn a_poll_that_finds_nothing_new_touches_no_table() {
     let dir = tempfile::tempdir().unwrap();
-    let inner = SqliteStore::open(&dir.path().join("test.db")).await.unwrap();
-    let store = Arc::new(Counted { inner, calls: AtomicUsize::new(0) });
-    let sidecar = Sidecar::over(store.clone(), Limits::default(), dir).await;
+    let (store, counts) = Counted::open(dir.path()).await;
+    let sidecar = Sidecar::over(store, Limits::default(), dir).await;
     sidecar.api.guarded("a").await;
     let epoch = answer(sidecar.api.sync("envoy=edge").await).epoch;
-    let before = store.calls.load(Ordering::SeqCst);
+    let used = || (counts.statements.load(Ordering::SeqCst), counts.transactions.load(Ordering::SeqCst));
+    let before = used();
     for _ in 0..20 {
         assert_eq!(sidecar.api.sync(&format!("envoy=edge&epoch={epoch}&since=1")).await.status, 304);
     }
-    assert_eq!(store.calls.load(Ordering::SeqCst), before);
+    assert_eq!(used(), before);
     sidecar.api.agent("a").await;
-    assert!(store.calls.load(Ordering::SeqCst) > before, "the count counts");
+    assert_eq!(used(), (before.0 + 1, before.1), "reading an agent is counted");
 }
 
-/// A store that counts how often it is asked for anything.
-struct Counted {
-    inner: SqliteStore,
-    calls: AtomicUsize,
+/// A database that counts how often it is used.
+pub struct Counted {
+    inner: Sqlite,
+    counts: Arc<Counts>,
+}
+
+/// How often a database was used.
+#[derive(Default)]
+pub struct Counts {
+    pub statements: AtomicUsize,
+    pub transactions: AtomicUsize,
 }
 
 impl Counted {
-    fn counted(&self) -> &SqliteStore {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        &self.inner
+    pub async fn open(dir: &Path) -> (Arc<Store>, Arc<Counts>) {
+        let counts = Arc::<Counts>::default();
+        let inner = Sqlite::open(&dir.join("test.db")).await.unwrap();
+        (Arc::new(Store::new(Self { inner, counts: Arc::clone(&counts) })), counts)
     }
 }
 
 #[async_trait]
-impl Store for Counted {
-    async fn meta(&self) -> Result<Meta> {
-        self.counted().meta().await
-    }
-    async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
-        self.counted().agent(agent_id).await
-    }
-    async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
-        self.counted().agents(query).await
-    }
-    async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
-        self.counted().changes(since, limit).await
-    }
-    async fn events(&self, query: &EventQuery) -> Result<Vec<Event>> {
-        self.counted().events(query).await
-    }
-    async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
-        self.counted().scores(agent_id, since_ms, limit).await
-    }
-    async fn tokens(&self) -> Result<Vec<Token>> {
-        self.counted().tokens().await
-    }
-    async fn pending_alerts(&self) -> Result<Vec<u64>> {
-        self.counted().pending_alerts().await
-    }
-    fn alerts(&self) -> &dyn AlertStore {
-        self.counted().alerts()
+impl Database for Counted {
+    fn dialect(&self) -> &'static Dialect {
+        self.inner.dialect()
     }
 
-    fn access(&self) -> &dyn AccessStore {
-        self.counted().access()
+    async fn reader(&self) -> Result<Box<dyn Connection>> {
+        self.counts.statements.fetch_add(1, Ordering::SeqCst);
+        self.inner.reader().await
     }
 
-    async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.counted().check_writable(now_ms).await
+    async fn writer(&self) -> Result<Box<dyn Connection>> {
+        self.counts.statements.fetch_add(1, Ordering::SeqCst);
+        self.inner.writer().await
     }
-    async fn begin(&self) -> Result<Box<dyn Tx>> {
-        self.counted().begin().await
+
+    async fn begin(&self) -> Result<Box<dyn Transaction>> {
+        self.counts.transactions.fetch_add(1, Ordering::SeqCst);
+        self.inner.begin().await
     }
+
     async fn close(&self) {
-        self.counted().close().await;
+        self.inner.close().await;
     }
 }

@@ -1,54 +1,48 @@
-//! The store in a PostgreSQL database that several replicas of the sidecar share.
+//! A PostgreSQL database that several replicas of the sidecar share.
 //!
-//! Writers are alone as in SQLite, across all replicas: every transaction begins by raising a counter in the one row of
-//! `meta`, and so holds that row's lock until it ends. Revisions and ids are given out under the lock, which is why
-//! they become visible in their order. Transactions are READ COMMITTED on purpose: whoever waited for the lock must see
-//! what the one before it wrote, not a snapshot from before the wait.
+//! Writers run alone, across all replicas: every transaction begins by incrementing a counter in the one row of `meta`,
+//! and so holds the lock on that row until it ends. Revisions and ids are assigned under the lock, which is why they
+//! become visible in ascending order. Transactions are READ COMMITTED on purpose: a writer that waited for the lock must
+//! see what the previous one wrote, not a snapshot from before the wait.
 //!
-//! A commit waits for the disk (`synchronous_commit`), and tells the other replicas (see [`watch`]). Within one replica
-//! writers queue for a single connection, so that a crowd of them leaves the other connections to the readers.
+//! A commit waits for the disk (`synchronous_commit`) and notifies the other replicas (see [`watch`]). Within one replica
+//! writers queue for a single connection, so that the other connections stay free for readers.
 
-use std::borrow::Cow;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use agent_kill_switch::wire::ScoreSample;
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgPool, PgPoolOptions};
 use tokio::sync::Mutex;
 
-use super::migrations::migrator;
-use super::{AccessStore, AgentQuery, AlertStore, EventQuery, Meta, Result, Store, StoreError, Tx, row};
-use crate::model::{Agent, Event, Millis, SeenEnvoy, Token};
+use super::{Connection, Database, Dialect, Result, Statement, StoreError, Transaction, migrations};
+use crate::model::{Delivery, Millis, SeenEnvoy};
 
-mod access;
-mod alerts;
-mod columns;
+mod connection;
 mod envoys;
-mod line;
-mod read;
+mod transaction;
 mod watch;
-mod write;
 
-use line::Line;
+use connection::PostgresConnection;
+use transaction::PostgresTransaction;
 
-/// Reads run beside each other; with the writer and the listener that makes six connections for each replica.
+/// Connections for reading. With the writer and the listener, each replica has six connections.
 const READERS: u32 = 4;
-/// How long to wait for a connection: for one's turn, or for a database that is not there.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Settings of every session: the writers of other replicas are waited for as long as it takes a filter to ask again, a
-/// statement that takes longer is given up, and a replica that falls silent within a transaction loses it.
+/// How long to wait for a connection, whether others use it or the database is not there.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Settings of every session. A writer waits for those of other replicas about as long as a filter waits before it asks
+/// again, a statement that takes longer is cancelled, and a replica that falls silent inside a transaction loses it.
 const SETTINGS: [(&str, &str); 4] = [
     ("lock_timeout", "5s"),
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
     ("synchronous_commit", "on"),
 ];
-/// What a URL may say beside user, host and name of the database. The driver would log anything else, whatever it is.
+/// The parameters that a URL may have. The driver would log any other parameter, and it may be a misspelt password.
 const PARAMETERS: [&str; 12] = [
     "application_name",
     "dbname",
@@ -64,32 +58,31 @@ const PARAMETERS: [&str; 12] = [
     "user",
 ];
 
-const STEPS: [(&str, &str); 4] = [
-    ("initial", include_str!("../../../migrations/postgres/0001_initial.sql")),
-    ("alerts", include_str!("../../../migrations/postgres/0002_alerts.sql")),
-    ("access", include_str!("../../../migrations/postgres/0003_access.sql")),
-    ("envoys", include_str!("../../../migrations/postgres/0004_envoys.sql")),
-];
+const DIALECT: Dialect = Dialect {
+    discovered: "discovered AND NOT deleted",
+    and_unclaimed: "AND claimed_until <= now()",
+    and_release_claim: ", claimed_until = '-infinity'",
+};
 
-/// A PostgreSQL database: one writing connection, some reading ones, and one that listens.
-pub struct PostgresStore {
+/// A PostgreSQL database with one writing connection, some reading ones, and one that listens.
+pub struct Postgres {
     reader: PgPool,
     writer: PgPool,
     options: PgConnectOptions,
-    /// Names this replica in what it tells the others.
+    /// The name of this replica in its notifications.
     replica: String,
     watch: Mutex<watch::Watch>,
-    /// Whether a commit was left unanswered: it may have been made, and nobody here knows.
+    /// Whether a commit was left unanswered, so that it is not known here whether it was made.
     in_doubt: Arc<AtomicBool>,
 }
 
-impl PostgresStore {
+impl Postgres {
     /// Connects to the database that a URL names, and brings its schema up to date.
     pub async fn open(url: &str) -> Result<Self> {
         let options = parse(url)?;
         migrate(&options).await?;
         let options = options.options(SETTINGS);
-        let pool = |connections| PgPoolOptions::new().max_connections(connections).acquire_timeout(TURN_TIMEOUT);
+        let pool = |connections| PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECTION_TIMEOUT);
         Ok(Self {
             writer: pool(1).connect_with(options.clone()).await?,
             reader: pool(READERS).connect_with(options.clone()).await?,
@@ -98,11 +91,6 @@ impl PostgresStore {
             watch: Mutex::default(),
             in_doubt: Arc::default(),
         })
-    }
-
-    /// A connection for single statements.
-    async fn line(&self) -> Result<Line> {
-        Ok(Line::new(self.reader.acquire().await?))
     }
 }
 
@@ -115,93 +103,67 @@ fn parse(url: &str) -> Result<PgConnectOptions> {
         }
     }
     let options = PgConnectOptions::from_str(url).map_err(|error| refused(error.to_string()))?;
-    // Whoever looks at the database's list of connections should know whose they are.
+    // The name tells people who list the connections of the database which ones are ours.
     let is_named = parsed.query_pairs().any(|(name, _)| name == "application_name");
     Ok(if is_named { options } else { options.application_name("kill-switch") })
 }
 
-/// Without the limits on time that hold later: a step may take long, and the other replicas wait for it.
+/// Runs the migrations without the time limits of later sessions: a step may take long, and other replicas wait for it.
 async fn migrate(options: &PgConnectOptions) -> Result<()> {
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(TURN_TIMEOUT);
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(CONNECTION_TIMEOUT);
     let pool = pool.connect_with(options.clone()).await?;
     let mut connection = pool.acquire().await?;
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *connection).await?;
     if encoding != "UTF8" {
         return Err(StoreError::Unavailable(format!("its encoding ({encoding}) must be UTF8")));
     }
-    let done = migrator(&STEPS).run(&mut *connection).await;
+    let done = migrations::migrator(&migrations::POSTGRES).run(&mut *connection).await;
     let _ = connection.detach().close().await;
     done.map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
-/// Text as PostgreSQL takes it: it has no character 0.
-fn text(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
-}
-
 #[async_trait]
-impl Store for PostgresStore {
-    async fn meta(&self) -> Result<Meta> {
-        read::meta(&mut self.line().await?).await
+impl Database for Postgres {
+    fn dialect(&self) -> &'static Dialect {
+        &DIALECT
     }
 
-    async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
-        read::agent(&mut self.line().await?, agent_id).await
+    async fn reader(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(PostgresConnection::new(self.reader.acquire().await?)))
     }
 
-    async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
-        read::agents(&mut self.line().await?, query).await
+    async fn writer(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(PostgresConnection::new(self.writer.acquire().await?)))
     }
 
-    async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
-        read::changes(&mut self.line().await?, since, limit).await
-    }
-
-    async fn events(&self, query: &EventQuery) -> Result<Vec<Event>> {
-        read::events(&mut self.line().await?, query).await
-    }
-
-    async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
-        read::scores(&mut self.line().await?, agent_id, since_ms, limit).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<Token>> {
-        read::tokens(&mut self.line().await?).await
-    }
-
-    async fn pending_alerts(&self) -> Result<Vec<u64>> {
-        read::pending_alerts(&mut self.line().await?).await
-    }
-
-    fn alerts(&self) -> &dyn AlertStore {
-        self
-    }
-
-    fn access(&self) -> &dyn AccessStore {
-        self
-    }
-
-    async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        let mut line = Line::new(self.writer.acquire().await?);
-        line.run(sqlx::query("UPDATE meta SET checked_ms = $1").bind(row::to_i64(now_ms))).await?;
-        Ok(())
-    }
-
-    async fn begin(&self) -> Result<Box<dyn Tx>> {
-        let line = Line::new(self.writer.acquire().await?);
-        Ok(Box::new(write::PostgresTx::begin(line, &self.replica, Arc::clone(&self.in_doubt)).await?))
+    async fn begin(&self) -> Result<Box<dyn Transaction>> {
+        let connection = PostgresConnection::new(self.writer.acquire().await?);
+        Ok(Box::new(PostgresTransaction::begin(connection, &self.replica, Arc::clone(&self.in_doubt)).await?))
     }
 
     async fn changed_elsewhere(&self) {
         self.watch.lock().await.changed(self).await;
     }
 
+    // Neither sharing Envoys nor claiming a delivery needs the lock of the writers, so both use a reading connection.
+
     async fn share_envoys(&self, seen: &[SeenEnvoy], since_ms: Millis) -> Result<Vec<SeenEnvoy>> {
-        envoys::share(&mut self.line().await?, seen, since_ms).await
+        envoys::share(self.reader().await?.as_mut(), seen, since_ms).await
+    }
+
+    async fn claim_delivery(&self, delivery: &Delivery, lease: Duration) -> Result<bool> {
+        // If two replicas come at once, the second waits for the first and then finds the condition false. `attempts`
+        // shows whether there was an attempt in between. The lease is measured by the clock of the database.
+        let statement = Statement::new(
+            "UPDATE alert_deliveries SET claimed_until = now() + $3 * interval '1 second'
+             WHERE delivery_id = $1 AND attempts = $2 AND status = 'pending' AND claimed_until <= now()",
+        );
+        let statement = statement.bind(&delivery.delivery_id).bind(delivery.attempts).bind(lease.as_secs_f64());
+        Ok(self.reader().await?.run(statement).await? > 0)
     }
 
     async fn close(&self) {
-        // Whoever listens holds no connection of these.
+        // The listener has a connection of its own.
         self.reader.close().await;
         self.writer.close().await;
     }
@@ -211,10 +173,10 @@ impl Store for PostgresStore {
 pub(super) fn is_busy(error: &dyn DatabaseError) -> bool {
     const RETRY: [&str; 9] = [
         // Too many connections.
-        "53300", // Serialization failure and deadlock: neither is expected of writers that are alone.
+        "53300", // Serialization failure and deadlock. Neither is expected, because writers run alone.
         "40001", "40P01",
-        // The lock was not to be had in time, or the statement took too long, or the whole transaction did.
-        "55P03", "57014", "25P03", // The server stops, has crashed, or is not up yet.
+        // The lock was not available in time, or the statement or the whole transaction took too long.
+        "55P03", "57014", "25P03", // The server is stopping, has crashed, or is not up yet.
         "57P01", "57P02", "57P03",
     ];
     error.try_downcast_ref::<PgDatabaseError>().is_some_and(|error| RETRY.contains(&error.code()))

@@ -1,76 +1,74 @@
-//! How a replica hears of what the others commit.
+//! How a replica learns of the commits of other replicas.
 //!
-//! Each transaction notifies (`NOTIFY`), with the replica's name and the number of the commit, and the database passes
-//! it on only if the transaction is committed. A notification is lost while nobody listens, so that whoever begins to
-//! listen takes it that something has changed. And since a connection can be deaf without being broken, behind a pooler
-//! or a firewall that forgot it, silence is not trusted either: after some seconds of it the number of commits is
-//! looked up.
+//! Each transaction sends a notification (`NOTIFY`) with the name of the replica and the number of the commit, and the
+//! database passes it on only if the transaction is committed. Notifications that arrive while nobody listens are lost,
+//! so a replica that starts to listen assumes that something has changed. A connection can also stop receiving without
+//! being broken, behind a pooler or a firewall, so after some seconds of silence the replica reads the number of commits.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sqlx::Row as _;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
-use super::{PostgresStore, TURN_TIMEOUT};
-use crate::store::{Result, StoreError};
+use super::{CONNECTION_TIMEOUT, Postgres};
+use crate::store::{Database as _, Result, Statement, StoreError};
 
 /// The channel of this database that all replicas use.
 pub(super) const CHANNEL: &str = "kill_switch";
-/// How long silence is trusted.
+/// How long to wait for a notification before reading the number of commits.
 const POLL: Duration = Duration::from_secs(5);
-/// How often to look, and to try to listen again, while there is no connection to listen on.
+/// How long to wait before connecting again, and reading the number of commits, while there is no connection.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What this replica has heard so far.
 #[derive(Default)]
 pub(super) struct Watch {
     listener: Option<PgListener>,
-    /// The last commit known of.
+    /// The number of the last known commit.
     commits: i64,
 }
 
-/// What came of listening for a while.
+/// The outcome of listening for a while.
 enum Heard {
-    Others,
-    Ourselves,
+    OtherReplica,
+    OwnCommit,
     Nothing,
-    Lost(String),
+    Disconnected(String),
 }
 
 impl Watch {
     /// Completes when another replica may have committed something.
-    pub(super) async fn changed(&mut self, store: &PostgresStore) {
+    pub(super) async fn changed(&mut self, database: &Postgres) {
         loop {
             if self.listener.is_none() {
-                match connect(store).await {
+                match connect(database).await {
                     Ok(listener) => {
                         self.listener = Some(listener);
-                        self.has_moved(store).await;
+                        self.has_moved(database).await;
                         return;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot listen for changes of other replicas: looking for them instead");
+                        tracing::warn!(%error, "cannot listen for changes of other replicas: polling for them instead");
                         sleep(RETRY).await;
-                        if self.has_moved(store).await {
+                        if self.has_moved(database).await {
                             return;
                         }
                     }
                 }
                 continue;
             }
-            match self.listen(&store.replica).await {
-                Heard::Others => return,
-                // One of our own that we were not told the end of may be news to us too.
-                Heard::Ourselves | Heard::Nothing if store.in_doubt.swap(false, Ordering::SeqCst) => return,
-                Heard::Ourselves => {}
-                Heard::Lost(reason) => {
+            match self.listen(&database.replica).await {
+                Heard::OtherReplica => return,
+                // A commit of our own that was left unanswered may be news to us as well.
+                Heard::OwnCommit | Heard::Nothing if database.in_doubt.swap(false, Ordering::SeqCst) => return,
+                Heard::OwnCommit => {}
+                Heard::Disconnected(reason) => {
                     tracing::warn!(reason, "no longer listening for changes of other replicas");
                     self.listener = None;
                 }
-                Heard::Nothing if self.has_moved(store).await => {
-                    tracing::warn!("a change of another replica was not heard: listening anew");
+                Heard::Nothing if self.has_moved(database).await => {
+                    tracing::warn!("a notification of another replica was missed: listening on a new connection");
                     self.listener = None;
                     return;
                 }
@@ -80,51 +78,52 @@ impl Watch {
     }
 
     async fn listen(&mut self, replica: &str) -> Heard {
-        let Some(listener) = &mut self.listener else { return Heard::Lost("there is no connection".to_owned()) };
+        let Some(listener) = &mut self.listener else {
+            return Heard::Disconnected("there is no connection".to_owned());
+        };
         let notification = match timeout(POLL, listener.try_recv()).await {
             Err(_) => return Heard::Nothing,
             Ok(Ok(Some(notification))) => notification,
-            Ok(Ok(None)) => return Heard::Lost("the connection was closed".to_owned()),
-            Ok(Err(error)) => return Heard::Lost(error.to_string()),
+            Ok(Ok(None)) => return Heard::Disconnected("the connection was closed".to_owned()),
+            Ok(Err(error)) => return Heard::Disconnected(error.to_string()),
         };
         let (sender, number) = notification.payload().split_once(' ').unwrap_or_default();
         self.commits = number.parse().unwrap_or(self.commits).max(self.commits);
-        if sender == replica { Heard::Ourselves } else { Heard::Others }
+        if sender == replica { Heard::OwnCommit } else { Heard::OtherReplica }
     }
 
-    /// Whether there were commits that nobody told of. No, while the database cannot be asked.
-    async fn has_moved(&mut self, store: &PostgresStore) -> bool {
-        let Ok(commits) = commits(store).await else { return false };
+    /// Whether the number of commits is not the one that is known here. Returns false if the database does not answer.
+    async fn has_moved(&mut self, database: &Postgres) -> bool {
+        let Ok(commits) = commits(database).await else { return false };
         let before = std::mem::replace(&mut self.commits, commits);
-        // Fewer than before: another database has taken the place of the one that was here.
+        // The number is lower than before if the database was replaced by another one.
         commits != before
     }
 }
 
-/// What a transaction tells the others.
+/// Returns what a transaction tells the other replicas.
 pub(super) fn payload(replica: &str, number: i64) -> String {
     format!("{replica} {number}")
 }
 
-/// A name that no other replica has.
+/// Returns a random name, which no other replica has.
 pub(super) fn random_name() -> Result<String> {
     let mut bytes = [0_u8; 8];
     getrandom::fill(&mut bytes)
-        .map_err(|error| StoreError::Unavailable(format!("no random numbers to be had: {error}")))?;
+        .map_err(|error| StoreError::Unavailable(format!("random numbers are not available: {error}")))?;
     Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
-/// A connection of its own, so that one that is lost takes no place among the others.
-async fn connect(store: &PostgresStore) -> Result<PgListener> {
+/// Opens a connection that belongs to no pool, so that losing it does not reduce the number of the others.
+async fn connect(database: &Postgres) -> Result<PgListener> {
     let options = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
-    let pool = options.acquire_timeout(TURN_TIMEOUT).connect_lazy_with(store.options.clone());
+    let pool = options.acquire_timeout(CONNECTION_TIMEOUT).connect_lazy_with(database.options.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
     Ok(listener)
 }
 
-async fn commits(store: &PostgresStore) -> Result<i64> {
-    let found = store.line().await?.row(sqlx::query("SELECT commits FROM meta")).await?;
-    Ok(found.try_get("commits")?)
+async fn commits(database: &Postgres) -> Result<i64> {
+    database.reader().await?.row(Statement::new("SELECT commits FROM meta")).await?.integer("commits")
 }

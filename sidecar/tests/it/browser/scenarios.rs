@@ -63,6 +63,7 @@ async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds(
         json!({"at_ms": START_MS, "score": prompts + 2 * responses, "similar_prompts": prompts, "similar_responses": responses, "repeated_tool_calls": 0})
     }).collect();
     sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "a", "scores": scores}]})).await.ok();
+    sidecar.service.write_observations().await.unwrap();
     browser.sign_in().await;
     browser.goto("/agents/a").await;
     browser.fill("#window_size", "30").await;

@@ -17,6 +17,7 @@ fn sample(at_ms: u64, prompts: u32, responses: u32, tools: u32) -> Value {
 async fn scores(sidecar: &Sidecar, id: &str, scores: Vec<Value>) {
     let seen = json!({"agents": [{"agent_id": id, "requests": scores.len(), "last_seen_ms": sidecar.clock.load(Ordering::SeqCst), "scores": scores}]});
     sidecar.api.report("/v1/observations", seen).await.ok();
+    sidecar.service.write_observations().await.unwrap();
 }
 
 /// A typical morning: a few agents, one of which is about to loop.

@@ -11,7 +11,7 @@ use kill_switch::api::{self, App};
 use kill_switch::dashboard::{self, Dashboard};
 use kill_switch::model::Scope;
 use kill_switch::service::{Limits, Service};
-use kill_switch::store::{SqliteStore, Store};
+use kill_switch::store::Store;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ pub struct Sidecar {
     pub api: Api,
     pub service: Arc<Service>,
     pub alerts: Arc<Alerts>,
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Store>,
     pub clock: Arc<AtomicU64>,
     pub dir: TempDir,
 }
@@ -46,11 +46,11 @@ impl Sidecar {
 
     pub async fn with(limits: Limits) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(&dir.path().join("test.db")).await.unwrap());
+        let store = Arc::new(Store::sqlite(&dir.path().join("test.db")).await.unwrap());
         Self::over(store, limits, dir).await
     }
 
-    pub async fn over(store: Arc<dyn Store>, limits: Limits, dir: TempDir) -> Self {
+    pub async fn over(store: Arc<Store>, limits: Limits, dir: TempDir) -> Self {
         // The receivers of these tests are on loopback.
         Self::alerting(store, limits, dir, (Guard::anywhere(Arc::new(SystemLookup)), AlertOptions::default())).await
     }
@@ -58,7 +58,7 @@ impl Sidecar {
     /// With alerts of one's own choice.
     pub async fn with_alerts(guard: Guard, options: AlertOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(&dir.path().join("test.db")).await.unwrap());
+        let store = Arc::new(Store::sqlite(&dir.path().join("test.db")).await.unwrap());
         Self::alerting(store, Limits::default(), dir, (guard, options)).await
     }
 
@@ -69,7 +69,7 @@ impl Sidecar {
         Self::alerting(store, Limits::default(), dir, (guard, AlertOptions::default())).await
     }
 
-    async fn alerting(store: Arc<dyn Store>, limits: Limits, dir: TempDir, alerts: (Guard, AlertOptions)) -> Self {
+    async fn alerting(store: Arc<Store>, limits: Limits, dir: TempDir, alerts: (Guard, AlertOptions)) -> Self {
         api::install_recorder();
         let clock = Arc::new(AtomicU64::new(START_MS));
         let time = Arc::clone(&clock);

@@ -1,0 +1,196 @@
+//! The table of agents.
+//!
+//! A listing contains only the conditions that were asked for, so that each one can use the index that fits it. A search
+//! looks at every agent: with ten thousand of them that takes a few milliseconds, and an index for substrings would
+//! make every write slower.
+
+use std::collections::HashSet;
+
+use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
+
+use super::{Connection, Dialect, Result, Row, Statement, Store, Tx};
+use crate::model::{Agent, Millis};
+
+/// Which agents to list, in the order of their ids.
+#[derive(Clone, Debug, Default)]
+pub struct AgentQuery {
+    /// Only ids after this one.
+    pub after: Option<String>,
+    /// Only agents whose id or name contains this text. The case of ASCII letters is ignored.
+    pub search: Option<String>,
+    /// Only active or only inactive agents.
+    pub active: Option<bool>,
+    /// Only agents that were deactivated by this.
+    pub deactivated_by: Option<DeactivatedBy>,
+    /// Only agents with the kill switch on, or off.
+    pub kill_switch_enabled: Option<bool>,
+    /// The largest number of agents to return.
+    pub limit: u32,
+}
+
+fn select(rest: &'static str) -> Statement {
+    // Columns are named here and in the other tables. With `*`, a column that a newer replica adds would make the
+    // prepared statements of older replicas fail.
+    let columns = "SELECT agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
+         kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms,
+         last_seen_ms, rev, discovered, deleted FROM agents";
+    Statement::new(columns).push(rest)
+}
+
+fn agent(row: &Row) -> Result<Agent> {
+    let deactivated_by = match row.optional_text("deactivated_by")? {
+        Some(_) => Some(row.word("deactivated_by", |word| word.parse().ok())?),
+        None => None,
+    };
+    Ok(Agent {
+        policy: AgentPolicy {
+            agent_id: row.text("agent_id")?,
+            active: row.boolean("active")?,
+            deactivated_by,
+            generation: row.integer("generation")?,
+            kill_switch_enabled: row.boolean("kill_switch_enabled")?,
+            kill_switch_window_size: row.integer("kill_switch_window_size")?,
+            kill_switch_threshold: row.real("kill_switch_threshold")?,
+            action: row.word("action", |word| word.parse().ok())?,
+            counting: row.word("counting", |word| word.parse().ok())?,
+            retry_after_seconds: row.integer("retry_after_seconds")?,
+        },
+        name: row.text("name")?,
+        first_seen_ms: row.optional_integer("first_seen_ms")?,
+        last_seen_ms: row.optional_integer("last_seen_ms")?,
+        rev: row.integer("rev")?,
+        discovered: row.boolean("discovered")?,
+        deleted: row.boolean("deleted")?,
+    })
+}
+
+impl Store {
+    /// Returns an agent. Tombstones are not found.
+    pub async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
+        let statement = select("WHERE agent_id = $1 AND NOT deleted").bind(agent_id);
+        self.reader().await?.optional_row(statement).await?.as_ref().map(agent).transpose()
+    }
+
+    /// Returns a page of agents, without tombstones.
+    pub async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
+        let statement = select("WHERE NOT deleted")
+            .and("agent_id > ?", query.after.as_deref())
+            .and(
+                r"(lower(agent_id) LIKE ? ESCAPE '\' OR lower(name) LIKE ? ESCAPE '\')",
+                query.search.as_deref().map(contains),
+            )
+            .and("active = ?", query.active)
+            .and("deactivated_by = ?", query.deactivated_by.map(DeactivatedBy::as_str))
+            .and("kill_switch_enabled = ?", query.kill_switch_enabled)
+            .push_bind("ORDER BY agent_id LIMIT ?", query.limit);
+        self.reader().await?.rows(statement).await?.iter().map(agent).collect()
+    }
+
+    /// Returns the agents and tombstones that changed after the revision `since`, in the order of their revisions.
+    pub async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
+        let statement = select("WHERE rev > $1 ORDER BY rev LIMIT $2").bind(since).bind(limit);
+        self.reader().await?.rows(statement).await?.iter().map(agent).collect()
+    }
+
+    /// Returns those of the ids that belong to an agent. Tombstones do not count.
+    pub async fn existing_agents<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
+        let mut existing = HashSet::new();
+        let mut reader = self.reader().await?;
+        // One statement per id: a list of varying length would be another prepared statement for each length.
+        for id in ids {
+            let statement = Statement::new("SELECT agent_id FROM agents WHERE agent_id = $1 AND NOT deleted").bind(*id);
+            if reader.optional_row(statement).await?.is_some() {
+                existing.insert(*id);
+            }
+        }
+        Ok(existing)
+    }
+
+    /// Counts the agents that only traffic created.
+    pub async fn discovered_agents(&self) -> Result<u64> {
+        discovered_agents(self.reader().await?.as_mut(), self.dialect()).await
+    }
+}
+
+impl Tx {
+    /// Returns an agent or its tombstone.
+    pub async fn agent(&mut self, agent_id: &str) -> Result<Option<Agent>> {
+        let statement = select("WHERE agent_id = $1").bind(agent_id);
+        self.connection().optional_row(statement).await?.as_ref().map(agent).transpose()
+    }
+
+    /// Writes the whole agent under the next revision, and returns that revision. `agent.rev` is ignored.
+    pub async fn save_agent(&mut self, agent: &Agent) -> Result<u64> {
+        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
+        let rev: u64 = self.connection().row(next).await?.integer("rev")?;
+        let policy = &agent.policy;
+        let statement = Statement::new(
+            "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
+                 kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms,
+                 last_seen_ms, rev, discovered, deleted)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+             ON CONFLICT (agent_id) DO UPDATE SET name = excluded.name, active = excluded.active,
+                 deactivated_by = excluded.deactivated_by, generation = excluded.generation,
+                 kill_switch_enabled = excluded.kill_switch_enabled,
+                 kill_switch_window_size = excluded.kill_switch_window_size,
+                 kill_switch_threshold = excluded.kill_switch_threshold, action = excluded.action,
+                 counting = excluded.counting, retry_after_seconds = excluded.retry_after_seconds,
+                 first_seen_ms = excluded.first_seen_ms, last_seen_ms = excluded.last_seen_ms, rev = excluded.rev,
+                 discovered = excluded.discovered, deleted = excluded.deleted",
+        )
+        .bind(&policy.agent_id)
+        .bind(&agent.name)
+        .bind(policy.active)
+        .bind(policy.deactivated_by.map(DeactivatedBy::as_str))
+        .bind(policy.generation)
+        .bind(policy.kill_switch_enabled)
+        .bind(policy.kill_switch_window_size)
+        .bind(policy.kill_switch_threshold)
+        .bind(policy.action.as_str())
+        .bind(policy.counting.as_str())
+        .bind(policy.retry_after_seconds)
+        .bind(agent.first_seen_ms)
+        .bind(agent.last_seen_ms)
+        .bind(rev)
+        .bind(agent.discovered)
+        .bind(agent.deleted);
+        self.connection().run(statement).await?;
+        Ok(rev)
+    }
+
+    /// Extends the time from `first_seen` to `last_seen` so that it includes `first_ms` and `last_ms`. The revision stays
+    /// the same, because filters need not be told.
+    pub async fn touch_agent(&mut self, agent_id: &str, first_ms: Millis, last_ms: Millis) -> Result<()> {
+        // The comparisons are neither true nor false for null, so a null is replaced.
+        let statement = Statement::new(
+            "UPDATE agents SET first_seen_ms = CASE WHEN first_seen_ms < $2 THEN first_seen_ms ELSE $2 END,
+                 last_seen_ms = CASE WHEN last_seen_ms > $3 THEN last_seen_ms ELSE $3 END
+             WHERE agent_id = $1",
+        );
+        self.connection().run(statement.bind(agent_id).bind(first_ms).bind(last_ms)).await?;
+        Ok(())
+    }
+
+    /// Counts the agents that only traffic created.
+    pub async fn discovered_agents(&mut self) -> Result<u64> {
+        let dialect = self.dialect();
+        discovered_agents(self.connection(), dialect).await
+    }
+}
+
+async fn discovered_agents(connection: &mut dyn Connection, dialect: &Dialect) -> Result<u64> {
+    let statement = Statement::new("SELECT count(*) AS count FROM agents WHERE").push(dialect.discovered);
+    connection.row(statement).await?.integer("count")
+}
+
+/// Returns the pattern for `LIKE` that matches every text which contains `search`.
+fn contains(search: &str) -> String {
+    let mut pattern = String::from("%");
+    for character in search.to_ascii_lowercase().chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern + "%"
+}

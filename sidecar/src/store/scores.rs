@@ -1,0 +1,64 @@
+//! The table of scores, from which the timeline of an agent is drawn.
+
+use agent_kill_switch::wire::{ScoreSample, Signals};
+
+use super::{Result, Row, Statement, Store, Tx};
+use crate::model::Millis;
+
+/// Scores written by one statement. Each number of rows is another prepared statement, so there are only a few of them.
+const SCORES_PER_STATEMENT: usize = 20;
+
+fn score(row: &Row) -> Result<ScoreSample> {
+    Ok(ScoreSample {
+        at_ms: row.integer("at_ms")?,
+        score: row.real("score")?,
+        signals: Signals {
+            similar_prompts: row.integer("similar_prompts")?,
+            similar_responses: row.integer("similar_responses")?,
+            repeated_tool_calls: row.integer("repeated_tool_calls")?,
+        },
+    })
+}
+
+impl Store {
+    /// Returns the latest scores of an agent at or after `since_ms`, oldest first.
+    pub async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
+        let statement = Statement::new(
+            "SELECT at_ms, score, similar_prompts, similar_responses, repeated_tool_calls FROM scores
+             WHERE agent_id = $1 AND at_ms >= $2 ORDER BY id DESC LIMIT $3",
+        );
+        let statement = statement.bind(agent_id).bind(since_ms).bind(limit);
+        self.reader().await?.rows(statement).await?.iter().rev().map(score).collect()
+    }
+}
+
+impl Tx {
+    /// Appends scores, oldest first, and deletes all but the latest `keep` scores of the agent.
+    pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
+        // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer waits.
+        for chunk in scores.chunks(SCORES_PER_STATEMENT) {
+            let mut insert = Statement::new(
+                "INSERT INTO scores (agent_id, at_ms, score, similar_prompts, similar_responses, repeated_tool_calls)
+                 VALUES",
+            );
+            for (index, sample) in chunk.iter().enumerate() {
+                let signals = &sample.signals;
+                insert = if index == 0 { insert } else { insert.push(",") }.push_list([
+                    agent_id.into(),
+                    sample.at_ms.into(),
+                    sample.score.into(),
+                    signals.similar_prompts.into(),
+                    signals.similar_responses.into(),
+                    signals.repeated_tool_calls.into(),
+                ]);
+            }
+            self.connection().run(insert).await?;
+        }
+        let trim = Statement::new(
+            "DELETE FROM scores WHERE agent_id = $1 AND id <=
+                 (SELECT id FROM scores WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
+        );
+        self.connection().run(trim.bind(agent_id).bind(keep)).await?;
+        Ok(())
+    }
+}

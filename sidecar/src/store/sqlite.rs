@@ -1,0 +1,130 @@
+//! A database in one SQLite file.
+//!
+//! The file uses a write-ahead log with `synchronous=FULL`: a commit that was acknowledged survives a power cut, and
+//! readers never wait for the writer. There is exactly one writing connection, and its transactions take the write lock
+//! at once (`BEGIN IMMEDIATE`): two transactions that read first and upgrade later would fail with `SQLITE_BUSY`.
+
+use std::ops::DerefMut;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteError, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+
+use super::{Connection, Database, Dialect, Result, Row, Statement, StoreError, Transaction, migrations};
+
+/// Connections for reading. More of them would only compete for the page cache.
+const READERS: u32 = 4;
+/// How long to wait until another process, such as a backup or `tokens --db`, releases the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for the writing connection.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One process serves the file and knows by itself which deliveries it is attempting, so there are no claims.
+const DIALECT: Dialect =
+    Dialect { discovered: "discovered = 1 AND deleted = 0", and_unclaimed: "", and_release_claim: "" };
+
+/// A SQLite file with one writing connection and some reading ones.
+#[derive(Debug)]
+pub struct Sqlite {
+    reader: SqlitePool,
+    writer: SqlitePool,
+}
+
+impl Sqlite {
+    /// Opens the file, creates it if there is none, and brings its schema up to date.
+    pub async fn open(path: &Path) -> Result<Self> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT);
+        let writer = SqlitePoolOptions::new().max_connections(1).acquire_timeout(WRITER_TIMEOUT);
+        let writer = writer.connect_with(options.clone()).await?;
+        let migrated = migrations::migrator(&migrations::SQLITE).run(&writer).await;
+        migrated.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
+        Ok(Self { reader, writer })
+    }
+}
+
+#[async_trait]
+impl Database for Sqlite {
+    fn dialect(&self) -> &'static Dialect {
+        &DIALECT
+    }
+
+    async fn reader(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(self.reader.acquire().await?))
+    }
+
+    async fn writer(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(self.writer.acquire().await?))
+    }
+
+    async fn begin(&self) -> Result<Box<dyn Transaction>> {
+        Ok(Box::new(self.writer.begin_with("BEGIN IMMEDIATE").await?))
+    }
+
+    async fn close(&self) {
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+}
+
+/// Pooled connections and transactions both dereference to a connection of SQLite.
+#[async_trait]
+impl<C: DerefMut<Target = SqliteConnection> + Send> Connection for C {
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>> {
+        Ok(statement.into_query().fetch_all(&mut **self).await?.into_iter().map(Row::new).collect())
+    }
+
+    async fn run(&mut self, statement: Statement) -> Result<u64> {
+        Ok(statement.into_query().execute(&mut **self).await?.rows_affected())
+    }
+}
+
+#[async_trait]
+impl Transaction for sqlx::Transaction<'static, sqlx::Sqlite> {
+    async fn commit(self: Box<Self>) -> Result<()> {
+        Ok((*self).commit().await?)
+    }
+}
+
+/// Whether another process holds the file: `SQLITE_BUSY` and `SQLITE_LOCKED` with any extended code.
+pub(super) fn is_busy(error: &dyn DatabaseError) -> bool {
+    const BUSY_OR_LOCKED: [i32; 2] = [5, 6];
+    let code = error.try_downcast_ref::<SqliteError>().and_then(|error| error.code()?.parse::<i32>().ok());
+    code.is_some_and(|code| BUSY_OR_LOCKED.contains(&(code & 0xff)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn a_commit_that_was_acknowledged_survives_a_power_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Sqlite::open(&dir.path().join("test.db")).await.unwrap();
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&database.writer).await.unwrap();
+        let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&database.writer).await.unwrap();
+        assert_eq!((journal.as_str(), synchronous), ("wal", 2), "2 is FULL");
+    }
+
+    #[tokio::test]
+    async fn opening_again_migrates_nothing_and_keeps_the_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("test.db");
+        let first = Store::sqlite(&path).await.unwrap();
+        let meta = first.meta().await.unwrap();
+        first.close().await;
+        assert_eq!(Store::sqlite(&path).await.unwrap().meta().await.unwrap(), meta);
+    }
+}
