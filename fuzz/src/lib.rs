@@ -135,12 +135,12 @@ impl Sink for Tokens {
     fn word(&mut self, word: Word<'_>) {
         match word {
             Word::Ascii(bytes) | Word::Short(bytes, _) => self.add(0, bytes),
-            Word::Folded(bytes) => self.add(1, bytes),
+            Word::Lowercase(bytes) => self.add(1, bytes),
         }
     }
 
     fn number(&mut self, digits: &[u8], kind: Number) {
-        self.add(if kind == Number::Plain { 2 } else { 3 }, digits);
+        self.add(if kind == Number::Value { 2 } else { 3 }, digits);
     }
 
     fn placeholder(&mut self, placeholder: Placeholder) {

@@ -89,7 +89,7 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fre
     }
     for message in news.or(last).oldest_first() {
         push(message, text)?;
-        text.part();
+        text.end_part();
     }
     Ok(fresh)
 }
@@ -128,7 +128,7 @@ impl<'a> News<'a> {
 /// Pushes what a message says.
 fn push(message: &Message<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     if let Some(images) = message.parts.images.filter(|images| !images.is_null()) {
-        text.opaque(images.text());
+        text.push_opaque(images.text());
     }
     message.parts.content.map_or(Ok(()), |content| push_content(content, text))
 }

@@ -82,7 +82,7 @@ fn json(
             Some(Asked::Messages(words)) => push_content(words, text)?,
             Some(Asked::Prompt(prompt)) => {
                 if let Some(images) = fields.images.filter(|images| !images.is_null()) {
-                    text.opaque(images.text());
+                    text.push_opaque(images.text());
                 }
                 push_content(prompt, text)?;
             }
@@ -111,7 +111,7 @@ fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> 
     let Some(params) = params else { return Ok(()) };
     for value in params.pick(["name", "arguments"])?.into_iter().flatten() {
         push_json(value, text)?;
-        text.part();
+        text.end_part();
     }
     let mut calls = ToolCalls::default();
     add_call(params, &mut calls)?;

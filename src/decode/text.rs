@@ -40,7 +40,7 @@ fn push_at(content: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<()
     } else if content.is_array() {
         for block in content.elements() {
             push_at(block?, text, depth - 1)?;
-            text.part();
+            text.end_part();
         }
         Ok(())
     } else if content.is_object() {
@@ -71,12 +71,12 @@ fn push_block(block: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(
             b"data" => data = Some(value),
             b"mimeType" | b"mime_type" => is_media = true,
             name if is_silent(name) => {}
-            name if is_media_name(name) => text.opaque(value.text()),
+            name if is_media_name(name) => text.push_opaque(value.text()),
             _ => push_unknown(value, text)?,
         }
     }
     match data {
-        Some(data) if is_media => text.opaque(data.text()),
+        Some(data) if is_media => text.push_opaque(data.text()),
         Some(data) if data.string().is_some() => push_unknown(data, text)?,
         Some(data) => push_json(data, text)?,
         None => {}
@@ -145,10 +145,10 @@ fn push_unknown(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malform
     match value.string() {
         Some(string) if !is_encoded(string.raw()) => {
             push_string(value, text)?;
-            text.part();
+            text.end_part();
         }
         None if matches!(value.text(), b"null" | b"false" | b"[]" | b"{}") => {}
-        _ => text.opaque(value.text()),
+        _ => text.push_opaque(value.text()),
     }
     Ok(())
 }

@@ -5,8 +5,8 @@
 //! and their hashes added up, which no order changes. Identical calls in one answer count once.
 
 use super::json::{Json, RawStr};
+use crate::fingerprint::hash::mix;
 use crate::fingerprint::hash_bytes;
-use crate::fingerprint::simhash::mix;
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
 use crate::turn::ToolSignature;

@@ -1,23 +1,23 @@
-//! The normalised text as a person reads it: what two texts must share to be similar.
+//! The normalised text in a form that people can read.
 //!
-//! Off the request path: `kill-switch fingerprint` and `compare`, and the tests use it.
+//! Not used for requests, only by `kill-switch fingerprint`, `kill-switch compare` and the tests.
 
 use super::normalise::{Normaliser, Number, Placeholder, Sink, Word};
-use super::patterns::{Part, Pattern, cut};
+use super::patterns::{Part, Pattern, split};
 
-/// Normalises a whole text.
+/// Returns the normalised text.
 pub fn normalised(text: &[u8]) -> String {
     normalised_with(text, &[])
 }
 
-/// The same with the placeholders of operators' patterns.
+/// Returns the normalised text, with placeholders in place of what operators' patterns match.
 pub fn normalised_with(text: &[u8], patterns: &[Pattern]) -> String {
     let mut display = Display::default();
     let mut normaliser = Normaliser::default();
     if patterns.is_empty() {
         normaliser.push(text, &mut display);
     } else {
-        cut(patterns, &String::from_utf8_lossy(text), |part| match part {
+        split(patterns, &String::from_utf8_lossy(text), |part| match part {
             Part::Text(text) => normaliser.push(text.as_bytes(), &mut display),
             Part::Match(index) => {
                 normaliser.finish(&mut display);
@@ -29,10 +29,11 @@ pub fn normalised_with(text: &[u8], patterns: &[Pattern]) -> String {
     display.text
 }
 
-/// A sink that writes tokens down, with the white space between them collapsed.
+/// Writes the tokens into a string, with a single space in place of white space.
 #[derive(Default)]
 struct Display {
     text: String,
+    /// Whether white space came after the last token.
     space: bool,
 }
 
@@ -52,7 +53,7 @@ impl Sink for Display {
             Word::Ascii(bytes) | Word::Short(bytes, _) => {
                 self.write(&String::from_utf8_lossy(bytes).to_ascii_lowercase())
             }
-            Word::Folded(bytes) => self.write(&String::from_utf8_lossy(bytes)),
+            Word::Lowercase(bytes) => self.write(&String::from_utf8_lossy(bytes)),
         }
     }
 

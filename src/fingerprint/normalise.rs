@@ -1,9 +1,9 @@
-//! Volatile text to canonical tokens, in one streaming pass.
+//! Cuts a text into tokens, with placeholders in place of what changes from call to call.
 //!
-//! Two texts that differ only in case, white space, numbers, timestamps and ids give the same tokens. The text is cut
-//! into *words*: runs of ASCII letters and digits, and runs of other letters; characters of scripts that are written
-//! without spaces are words of their own. A word is at most [`WORD_MAX`] bytes, longer runs are cut there. Then, first
-//! match wins:
+//! Two texts that differ only in case, white space, numbers, timestamps and ids have the same tokens. The text is cut
+//! into *words*: runs of ASCII letters and digits, and runs of other letters. In scripts that are written without spaces,
+//! each character is a word. A word has at most [`WORD_MAX`] bytes; longer runs are cut there. A word then becomes one of
+//! these tokens; the first row that matches decides:
 //!
 //! | token | what it stands for |
 //! |---|---|
@@ -11,80 +11,84 @@
 //! | `<TS>` | an ISO date, or date and time (`2024-01-15`, `2024-01-15T10:30:00.123+05:00`) |
 //! | `<NUM>` | digits, with `.` or `,` groups (`3.14`, `1,234`, `10.0.0.1`); `0x` and hex digits |
 //! | `<ID>` | 7 or more hex digits that mix digits and letters; 16 or more characters with two separate groups of digits |
-//! | words | all else: letters as they are, groups of digits inside as `<NUM>` (`v2` is `v<NUM>`) |
+//! | words | everything else: letters in lower case, groups of digits inside as `<NUM>` (`v2` is `v<NUM>`) |
 //!
-//! Nothing is built: tokens go to a [`Sink`] as slices of the input. How the input is cut into chunks is invisible: a
-//! token is only decided when the [`LOOK_AHEAD`] bytes after its start are at hand, or the text has ended.
+//! No text is built: tokens go to a [`Sink`] as slices of the input. How the input is cut into chunks does not matter: a
+//! token is decided only when the [`LOOK_AHEAD`] bytes after its start are known, or the text has ended.
 //!
-//! Known inaccuracy: a hexadecimal word with a digit in it (`facade1`) is taken for an id, as is a long identifier with
-//! two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
+//! Known inaccuracies: a hexadecimal word with a digit in it (`facade1`) is taken for an id, and so is a long identifier
+//! with two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
 
+use super::script::non_ascii_words;
 use super::stamps::{timestamp, uuid};
-use crate::scan::lanes::{Kinds, Lanes};
+use crate::scan::lanes::{ByteKinds, Lanes};
 
-/// The longest word; longer runs are cut at this many bytes.
+/// The length of the longest word, in bytes.
 pub const WORD_MAX: usize = 64;
-/// What must be visible from a token's start to decide it: a number and the group after it are the longest.
+/// How many bytes from a token's start are needed to decide it. The longest case is a number with the group after it.
 const LOOK_AHEAD: usize = 2 * WORD_MAX + 4;
-/// Chunks are gathered into blocks of this size, so that many small ones cost no more than a large one.
-const BLOCK: usize = 4096;
-/// Bytes behind a block that are loaded with its last word, and taken for nothing.
-const PADDING: usize = 64 + SHORT;
+/// Chunks are collected in a buffer of this size, so that many small ones cost no more than a large one.
+const BUFFER_BYTES: usize = 4096;
+/// How many bytes after the text may be loaded along with its last word. They are never part of a token.
+const PADDING: usize = 64 + SHORT_WORD_MAX;
+/// The length of the longest word that is loaded at once.
+const SHORT_WORD_MAX: usize = 16;
 
-/// What stands for volatile text.
+/// A token that replaces volatile text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placeholder {
-    /// `<TS>`
+    /// `<TS>`.
     Timestamp,
-    /// `<ID>`
+    /// `<ID>`.
     Id,
-    /// An operator's own, by its index.
+    /// The placeholder of an operator's pattern, by the index of the pattern.
     Custom(u8),
 }
 
-/// Where the tokens of a normalised text go.
+/// Receives the tokens of a normalised text.
 pub trait Sink {
-    /// Letters. ASCII words arrive in the case they were written in, others lowercased.
+    /// Takes a word.
     fn word(&mut self, word: Word<'_>);
-    /// Digits. `Plain` ones may be what the text is about, the others are labels and measurements.
+    /// Takes a number.
     fn number(&mut self, digits: &[u8], kind: Number);
-    /// Volatile text that is not a number.
+    /// Takes volatile text that is not a number.
     fn placeholder(&mut self, placeholder: Placeholder);
-    /// What stands between tokens: white space, punctuation, invalid UTF-8.
+    /// Takes what is between tokens: white space, punctuation, invalid UTF-8.
     fn gap(&mut self, bytes: &[u8]);
-    /// Comes after every few of the others, 64 bytes of text at most: the time for what would be in the way of the loop
-    /// that finds words.
+    /// Called after at most 64 bytes of text. Work that would slow down the loop that finds words belongs here.
     #[inline(always)]
     fn pause(&mut self) {}
 }
 
-/// A word and how to fold its case.
+/// A word, in one of three forms.
 #[derive(Clone, Copy, Debug)]
 pub enum Word<'a> {
-    /// ASCII letters in any case: `byte | 0x20` folds them.
+    /// ASCII letters in any case; `byte | 0x20` makes them lower case.
     Ascii(&'a [u8]),
-    /// Already lowercased.
-    Folded(&'a [u8]),
-    /// At most sixteen ASCII letters, as they are and already folded, the first in the lowest byte and zeros after the
-    /// last: most words are short, and were loaded into a register to find their end.
+    /// Letters in lower case, not all of them ASCII.
+    Lowercase(&'a [u8]),
+    /// At most sixteen ASCII letters in any case, and the same letters in lower case as two numbers: the first letter in
+    /// the lowest byte, zeros after the last. Most words are short, and finding their end has loaded them anyway.
     Short(&'a [u8], (u64, u64)),
 }
 
-/// What a number is, judged by how it stands.
+/// What a number probably is, judged by its length and by what is next to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// A whole number of up to four digits that stands free: a count, a percentage, a line, an exit code.
-    Plain,
-    /// Long, with a fraction, or attached to a name (`#7`, `req-7`, `15ms`): an id, a time, a measurement.
+    /// A whole number of up to four digits that stands alone: a count, a percentage, a line, an exit code. Its value may
+    /// be what the text is about.
+    Value,
+    /// A number that is long, has a fraction or is attached to a name (`#7`, `req-7`, `15ms`): an id, a time, a
+    /// measurement.
     Label,
 }
 
 const DIGIT: u8 = 1;
 const HEX_LETTER: u8 = 2;
 const LETTER: u8 = 4;
-const OTHER: u8 = 8;
+const NON_ASCII: u8 = 8;
 
-/// What each byte may be part of; 0 is a gap.
+/// The class of each byte; 0 is a gap.
 static CLASS: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -97,7 +101,7 @@ const fn classes() -> [u8; 256] {
                 b'0'..=b'9' => DIGIT,
                 b'a'..=b'f' | b'A'..=b'F' => HEX_LETTER,
                 b'g'..=b'z' | b'G'..=b'Z' => LETTER,
-                0x80.. => OTHER,
+                0x80.. => NON_ASCII,
                 _ => 0,
             };
         }
@@ -110,36 +114,36 @@ fn class(byte: u8) -> u8 {
     CLASS.get(byte as usize).copied().unwrap_or(0)
 }
 
-/// The streaming pass. Feed it with [`push`](Self::push), end it with [`finish`](Self::finish).
+/// Cuts a text that comes in chunks into tokens.
 #[derive(Clone, Debug)]
 pub struct Normaliser {
-    block: Box<[u8; BLOCK + PADDING]>,
+    buffer: Box<[u8; BUFFER_BYTES + PADDING]>,
     filled: usize,
     scanner: Scanner,
 }
 
-/// What of the pass is not text.
+/// Finds the tokens. Separate from the buffer, so that both can be borrowed.
 #[derive(Clone, Copy, Debug)]
 struct Scanner {
     before: Before,
 }
 
-/// What stood right before the position that is looked at.
+/// What is right before the current position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// A gap, or nothing.
+    /// A gap, or the start of the text.
     Gap,
     /// A number that `.5` or `,000` may continue.
     Number,
     /// Any other token.
     Token,
-    /// One of `#-_`, which tie a number to a name.
+    /// A gap that ends with `#`, `-` or `_`, which attach a number to a name.
     Tie,
 }
 
 impl Default for Normaliser {
     fn default() -> Self {
-        Self { block: Box::new([0; BLOCK + PADDING]), filled: 0, scanner: Scanner { before: Before::Gap } }
+        Self { buffer: Box::new([0; BUFFER_BYTES + PADDING]), filled: 0, scanner: Scanner { before: Before::Gap } }
     }
 }
 
@@ -147,43 +151,43 @@ impl Normaliser {
     /// Takes the next chunk of the text.
     pub fn push(&mut self, mut chunk: &[u8], sink: &mut impl Sink) {
         while !chunk.is_empty() {
-            let (now, later) = chunk.split_at(chunk.len().min(BLOCK - self.filled));
+            let (now, later) = chunk.split_at(chunk.len().min(BUFFER_BYTES - self.filled));
             let end = self.filled + now.len();
-            if let Some(room) = self.block.get_mut(self.filled..end) {
+            if let Some(room) = self.buffer.get_mut(self.filled..end) {
                 room.copy_from_slice(now);
             }
             self.filled = end;
-            if end == BLOCK {
-                let done = self.scanner.scan(&self.block[..], BLOCK, BLOCK - LOOK_AHEAD, sink);
-                self.block.copy_within(done..BLOCK, 0);
+            if end == BUFFER_BYTES {
+                let done = self.scanner.scan(&self.buffer[..], BUFFER_BYTES, BUFFER_BYTES - LOOK_AHEAD, sink);
+                self.buffer.copy_within(done..BUFFER_BYTES, 0);
                 self.filled -= done;
             }
             chunk = later;
         }
     }
 
-    /// Says that the text has ended. The normaliser is as new afterwards.
+    /// Ends the text. The normaliser is ready for the next one.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         if self.filled == 0 {
             self.scanner.before = Before::Gap;
             return;
         }
-        self.block.get_mut(self.filled..self.filled + PADDING).unwrap_or_default().fill(0);
-        self.scanner.scan(&self.block[..], self.filled, self.filled, sink);
+        self.buffer.get_mut(self.filled..self.filled + PADDING).unwrap_or_default().fill(0);
+        self.scanner.scan(&self.buffer[..], self.filled, self.filled, sink);
         self.filled = 0;
         self.scanner.before = Before::Gap;
     }
 }
 
 impl Scanner {
-    /// Emits every token that begins before `decidable` and returns how many bytes that took. The text has `len` bytes,
-    /// and behind it stands [`PADDING`].
-    #[inline(never)] // a hot loop of its own: V8 compiles it better than inlined into a larger function
+    /// Passes on every token that begins before `decidable`, and returns how many bytes that took. `padded` holds `len`
+    /// bytes of text and then [`PADDING`].
+    #[inline(never)] // V8 compiles a hot loop better if it is not part of a larger function
     fn scan(&mut self, padded: &[u8], len: usize, decidable: usize, sink: &mut impl Sink) -> usize {
         let text = padded.get(..len).unwrap_or_default();
         let mut at = 0;
         while at < decidable {
-            at += self.plain(padded.get(at..).unwrap_or_default(), len - at, decidable - at, sink);
+            at += self.short_words(padded.get(at..).unwrap_or_default(), len - at, decidable - at, sink);
             if at < decidable {
                 at += self.step(text.get(at..).unwrap_or_default(), sink);
                 sink.pause();
@@ -192,10 +196,10 @@ impl Scanner {
         at.min(len)
     }
 
-    /// Takes words of letters alone and the gaps between them, which is what most text is made of, until anything else
-    /// comes. Returns how many bytes that took.
+    /// Takes short words of ASCII letters and the gaps between them, which is most of a text, until anything else comes.
+    /// Returns how many bytes that took.
     #[inline(always)]
-    fn plain(&mut self, padded: &[u8], len: usize, decidable: usize, sink: &mut impl Sink) -> usize {
+    fn short_words(&mut self, padded: &[u8], len: usize, decidable: usize, sink: &mut impl Sink) -> usize {
         if self.before == Before::Number {
             return 0;
         }
@@ -204,10 +208,10 @@ impl Scanner {
             && let Some(rest) = padded.get(at..)
             && let Some(ahead) = rest.first_chunk()
         {
-            let taken = plain_words(ahead, len - at, sink);
+            let taken = short_words(ahead, len - at, sink);
             sink.pause();
             at += taken;
-            if taken < 64 - SHORT {
+            if taken < 64 - SHORT_WORD_MAX {
                 break;
             }
         }
@@ -223,7 +227,7 @@ impl Scanner {
         if self.before == Before::Number
             && let Some(len) = number_group(rest)
         {
-            // `.5` or `,000` right after a number belongs to it and says nothing new.
+            // `.5` or `,000` right after a number belongs to the number.
             return len;
         }
         match rest.first().map_or(0, |&byte| class(byte)) {
@@ -233,7 +237,7 @@ impl Scanner {
     }
 
     fn gap(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        // Bounded, so that a long gap cannot run past what is decidable by more than a word.
+        // Limited, so that a long gap cannot go further past what is decidable than a word can.
         let rest = rest.get(..WORD_MAX).unwrap_or(rest);
         let len = rest.iter().position(|&byte| class(byte) != 0).unwrap_or(rest.len());
         let bytes = rest.get(..len).unwrap_or_default();
@@ -255,7 +259,7 @@ impl Scanner {
         let len = longest.iter().position(ends).unwrap_or(longest.len());
         let run = longest.get(..len).unwrap_or_default();
         match kinds {
-            0 => self.other(rest, sink),
+            0 => self.non_ascii(rest, sink),
             _ if kinds & DIGIT == 0 && !(len == 8 && kinds == HEX_LETTER) => {
                 sink.word(Word::Ascii(run));
                 self.before = Before::Token;
@@ -265,7 +269,7 @@ impl Scanner {
         }
     }
 
-    /// A run that holds a digit, or that may begin a UUID.
+    /// Takes a run that contains a digit, or that may be the start of a UUID.
     fn with_digits(&mut self, rest: &[u8], run: &[u8], kinds: u8, sink: &mut impl Sink) -> usize {
         if let Some(len) = uuid(rest, run) {
             return self.placeholder(Placeholder::Id, len, sink);
@@ -301,85 +305,41 @@ impl Scanner {
         len
     }
 
-    /// A number, with the first of the groups that may follow it, since they decide what kind it is.
+    /// Takes the digits of a number. What follows them decides which kind of number it is.
     fn number(&mut self, rest: &[u8], run: &[u8], sink: &mut impl Sink) -> usize {
-        let free = self.before == Before::Gap && run.len() <= 4;
+        let stands_alone = self.before == Before::Gap && run.len() <= 4;
         let more = rest.get(run.len()..).and_then(number_group);
         let tied = matches!(rest.get(run.len()), Some(b'-' | b'_'));
-        let kind = if free && more.is_none() && !tied { Number::Plain } else { Number::Label };
+        let kind = if stands_alone && more.is_none() && !tied { Number::Value } else { Number::Label };
         sink.number(run, kind);
         self.before = Before::Number;
         run.len()
     }
 
-    /// Letters, ideographs, symbols and white space beyond ASCII.
-    fn other(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == OTHER).count();
-        let whole = whole_characters(rest.get(..run).unwrap_or_default(), run == WORD_MAX);
-        let mut rest = whole;
-        while let Some(first) = rest.first_chunk() {
-            if is_ideograph(first) {
-                sink.word(Word::Folded(first));
-                rest = rest.get(3..).unwrap_or_default();
-                continue;
-            }
-            let (mixed, after) = rest.split_at(up_to_ideograph(rest));
-            letters(mixed, sink);
-            rest = after;
-        }
-        letters(rest, sink);
+    /// Takes a run of bytes beyond ASCII.
+    fn non_ascii(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
+        let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == NON_ASCII).count();
+        let len = non_ascii_words(rest.get(..run).unwrap_or_default(), sink);
         self.before = Before::Gap;
-        whole.len()
+        len
     }
 }
 
-/// Letters and what is between them, but no ideographs.
-fn letters(text: &[u8], sink: &mut impl Sink) {
-    if text.is_empty() {
-        return;
-    }
-    let mut word = Lowercase::default();
-    for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match script(character) {
-                Script::Spaced => word.push(character),
-                Script::Unspaced => {
-                    word.flush(sink);
-                    word.push(character);
-                    word.flush(sink);
-                }
-                Script::None => {
-                    word.flush(sink);
-                    sink.gap(character.encode_utf8(&mut [0; 4]).as_bytes());
-                }
-            }
-        }
-        if !chunk.invalid().is_empty() {
-            word.flush(sink);
-            sink.gap(chunk.invalid());
-        }
-    }
-    word.flush(sink);
-}
-
-/// The longest word that is taken in one load.
-const SHORT: usize = 16;
-
-/// Takes the words of letters in the first 64 bytes, and what is between them, up to the first that is not whole or not
-/// short, that a digit or a letter beyond ASCII stands next to, or that may begin a UUID. Returns how many bytes that
-/// took. The text has `len` bytes; what is behind it is padding.
+/// Takes the words of ASCII letters in the first 64 bytes and the gaps between them. Stops at a word that is not complete,
+/// not short, next to a digit or a byte beyond ASCII, or possibly the start of a UUID. Returns how many bytes were taken.
+/// The text has `len` bytes; what comes after it is padding.
 #[inline(always)]
-fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
-    let Some(kinds) = Kinds::at_start_of(ahead) else { return 0 };
+fn short_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
+    let Some(kinds) = ByteKinds::at_start_of(ahead) else { return 0 };
     let mut starts = kinds.letters & !(kinds.letters << 1);
     let mut ends = !kinds.letters & kinds.letters << 1;
-    // A hyphen eight bytes after the start of a word: that may be a UUID, and hardly ever is anything else.
-    let stops = kinds.others | (starts << 8 & ends & kinds.hyphens);
-    // Only those before the first stop.
+    // A hyphen eight bytes after the start of a word may belong to a UUID, and is rare otherwise.
+    let stops = kinds.digits_or_non_ascii | (starts << 8 & ends & kinds.hyphens);
+    // Keeps only the ends before the first stop.
     ends &= stops.wrapping_sub(1) & !stops;
-    // Known before the words are taken, so that the next 64 bytes need not wait for them.
+    // Computed before the words are taken, so that the processor can start with the next 64 bytes.
     let whole = u64::MAX.checked_shr(ends.leading_zeros()).unwrap_or(0);
-    let next = (starts & !whole | kinds.others).trailing_zeros() as usize;
+    let next = (starts & !whole | kinds.digits_or_non_ascii).trailing_zeros() as usize;
     let mut taken = 0;
     while ends != 0 {
         let start = starts.trailing_zeros() as usize;
@@ -387,7 +347,7 @@ fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize
         let Some(bytes) = ahead.get(start..).and_then(Lanes::at_start_of) else { break };
         let letters = end.wrapping_sub(start);
         sink.gap(ahead.get(taken..start).unwrap_or_default());
-        if letters > SHORT {
+        if letters > SHORT_WORD_MAX {
             return start;
         }
         sink.word(Word::Short(ahead.get(start..end).unwrap_or_default(), bytes.folded(letters as u32)));
@@ -399,7 +359,7 @@ fn plain_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize
     next
 }
 
-/// What a gap that ends with this byte is to a number after it.
+/// Returns what the last byte of a gap means for a number after it.
 fn after_gap(last: Option<&u8>) -> Before {
     match last {
         Some(b'#' | b'-' | b'_') => Before::Tie,
@@ -407,86 +367,8 @@ fn after_gap(last: Option<&u8>) -> Before {
     }
 }
 
-/// Cuts a character that the word limit would split in two off the end.
-fn whole_characters(run: &[u8], cut: bool) -> &[u8] {
-    let is_start = |byte: &u8| byte & 0xC0 != 0x80;
-    match run.iter().rposition(is_start) {
-        Some(last) if cut && last > 0 && std::str::from_utf8(run.get(last..).unwrap_or_default()).is_err() => {
-            run.get(..last).unwrap_or_default()
-        }
-        _ => run,
-    }
-}
-
-/// Whether this is one of the characters that are most of what is Chinese, Japanese and Korean. They are three bytes
-/// each, there is no case, and each is a word as it stands: nothing needs to be decoded.
-#[inline(always)]
-fn is_ideograph(&[first, second, third]: &[u8; 3]) -> bool {
-    let bytes = u32::from(first) << 16 | u32::from(second) << 8 | u32::from(third);
-    // From U+3040 to U+9FFF, and from U+AC00 to U+D7A3: UTF-8 has them in the same order.
-    matches!(bytes, 0xE3_81_80..=0xE9_BF_BF | 0xEA_B0_80..=0xED_9E_A3) && bytes & 0x00_C0_C0 == 0x00_80_80
-}
-
-/// How many bytes stand before the next of them. Its first byte can be no other character's second, so that no character
-/// is cut.
-fn up_to_ideograph(text: &[u8]) -> usize {
-    text.windows(3).position(|bytes| bytes.first_chunk().is_some_and(is_ideograph)).unwrap_or(text.len())
-}
-
-/// How a script separates its words.
-enum Script {
-    /// By spaces: letters join to words.
-    Spaced,
-    /// Not at all: each character is a word.
-    Unspaced,
-    /// Not a letter.
-    None,
-}
-
-fn script(character: char) -> Script {
-    match character {
-        '\u{2000}'..='\u{2BFF}' | '\u{3000}'..='\u{303F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FF00}'..='\u{FF0F}' => {
-            Script::None
-        }
-        _ if character.is_whitespace() || character.is_control() => Script::None,
-        '\u{E00}'.. => Script::Unspaced,
-        _ if character.is_alphanumeric() => Script::Spaced,
-        _ => Script::None,
-    }
-}
-
-/// One lowercased word of non-ASCII letters. Lowercasing can lengthen it: what does not fit is dropped.
-struct Lowercase {
-    bytes: [u8; 2 * WORD_MAX],
-    len: usize,
-}
-
-impl Default for Lowercase {
-    fn default() -> Self {
-        Self { bytes: [0; 2 * WORD_MAX], len: 0 }
-    }
-}
-
-impl Lowercase {
-    fn push(&mut self, character: char) {
-        for lower in character.to_lowercase() {
-            let end = self.len + lower.len_utf8();
-            if let Some(space) = self.bytes.get_mut(self.len..end) {
-                lower.encode_utf8(space);
-                self.len = end;
-            }
-        }
-    }
-
-    fn flush(&mut self, sink: &mut impl Sink) {
-        if self.len > 0 {
-            sink.word(Word::Folded(self.bytes.get(..self.len).unwrap_or_default()));
-            self.len = 0;
-        }
-    }
-}
-
-/// The length of `.5` or `,000` at the start of `rest`: a separator and a run of digits and nothing else.
+/// Returns the length of a group such as `.5` or `,000` at the start of `rest`: a separator and digits, with no letter
+/// after them.
 fn number_group(rest: &[u8]) -> Option<usize> {
     if !matches!(rest.first(), Some(b'.' | b',')) {
         return None;
@@ -496,12 +378,12 @@ fn number_group(rest: &[u8]) -> Option<usize> {
     (run > 0 && ends).then_some(1 + run)
 }
 
-/// `0x` and hex digits.
+/// Returns whether a run is `0x` followed by hex digits.
 fn is_hex_number(run: &[u8]) -> bool {
     matches!(run, [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// A word that identifies rather than says: see the table above.
+/// Returns whether a run is an id, by the rules of the table in the module's documentation.
 fn is_id(run: &[u8], kinds: u8) -> bool {
     let hex = kinds == DIGIT | HEX_LETTER && run.len() >= 7;
     let groups =
@@ -511,24 +393,4 @@ fn is_id(run: &[u8], kinds: u8) -> bool {
 
 fn is_digits(piece: &[u8]) -> bool {
     piece.first().is_some_and(u8::is_ascii_digit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ideographs_are_known_by_their_bytes() {
-        for character in '\u{800}'..='\u{FFFF}' {
-            let mut bytes = [0; 3];
-            character.encode_utf8(&mut bytes);
-            let expected = matches!(character, '\u{3040}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}');
-            assert_eq!(is_ideograph(&bytes), expected, "{character}");
-        }
-        for bytes in
-            [[0xE4, 0xB8, 0x20], [0xE4, 0x20, 0x80], [0xE4, 0xB8, 0xE4], [0xE4, 0xC0, 0x80], [0xF0, 0x9F, 0x98]]
-        {
-            assert!(!is_ideograph(&bytes) && std::str::from_utf8(&bytes).is_err(), "{bytes:x?}");
-        }
-    }
 }

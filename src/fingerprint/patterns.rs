@@ -1,33 +1,35 @@
-//! Operators' own patterns: volatile text that only they know, and its placeholders.
+//! Operators' own patterns for volatile text, and the placeholders that replace it.
 //!
-//! Regular expressions want the whole text, so with patterns configured a text is gathered before it is normalised, in
-//! pieces of [`GATHER_MAX`] bytes. A match across the seam of two pieces is missed. Without patterns this costs nothing.
+//! Regular expressions need the whole text. If patterns are configured, text is therefore gathered in pieces of
+//! [`GATHER_MAX`] bytes before it is normalised; a match that spans two pieces is missed. Without patterns this costs
+//! nothing.
 
 use regex_lite::Regex;
 
-/// How much text is gathered before patterns are looked for in it.
+/// How many bytes of text are gathered before patterns are looked for.
 pub const GATHER_MAX: usize = 64 * 1024;
 
-/// One pattern and what its matches become.
+/// A pattern and the placeholder for its matches.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// Matched against the text as it was written, before it is lowercased. Never matches the empty text.
+    /// Matched against the text before it is lowercased. Never matches the empty text.
     pub regex: Regex,
-    /// `<` + 1 to 16 of `A-Z0-9_` + `>`.
+    /// 1 to 16 of the characters `A-Z0-9_`, between `<` and `>`.
     pub placeholder: String,
 }
 
-/// A part of a text, cut by patterns.
+/// A part of a text that was split by patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// Text that no pattern matches.
     Text(&'a str),
-    /// A match, by the index of its pattern.
+    /// A match of the pattern with this index.
     Match(u8),
 }
 
-/// Cuts a text at every match, the earliest first; of two that start together the pattern listed first wins.
-pub fn cut<'a>(patterns: &[Pattern], text: &'a str, mut part: impl FnMut(Part<'a>)) {
+/// Splits a text at every match and calls `part` with each part, in order. Of two matches that start at the same place, the
+/// one whose pattern is listed first counts.
+pub fn split<'a>(patterns: &[Pattern], text: &'a str, mut part: impl FnMut(Part<'a>)) {
     let mut at = 0;
     while let Some((index, start, end)) = earliest(patterns, text, at) {
         part(Part::Text(text.get(at..start).unwrap_or_default()));

@@ -1,14 +1,15 @@
-//! Tokens to a 64-bit fingerprint: similar texts lie few bits apart.
+//! SimHash: a 64-bit hash of words that differs in few bits between similar texts.
 //!
-//! Features are the *distinct* words (weight 2) and the *distinct* pairs of neighbouring words (weight 1), the beginning
-//! of the text being the first word's neighbour. Counting
-//! features as often as they occur is blind on long texts, where a few frequent words outvote all others: of 22 million
-//! pairs of different texts it put 78 % of those at 60 KB within 5 bits; this scheme put none there at any length.
+//! The features of a text are its *distinct* words (weight 2) and its *distinct* pairs of neighbouring words (weight 1);
+//! the first word forms a pair with the start of the text. Counting features as often as they occur fails on long texts,
+//! where a few frequent words outvote all others: of 22 million pairs of different texts, it put 78 % of those at 60 KB
+//! within 5 bits of each other. Counting distinct features put none there, at any length.
 //!
-//! Each feature's hash votes on 64 bits ([`votes`](super::votes) counts them). Distinctness is a bitmap, not a set: a
-//! feature whose slot is taken is lost. It is cleared after 1,024 words, then after twice as many each time, so that long
-//! texts keep voting. Both sides of a comparison lose the same features.
+//! The hash of each feature votes on 64 bits ([`votes`](super::votes) counts them). A bitmap, not a set, tells which
+//! features are distinct: a feature whose slot is taken does not vote. The bitmap is cleared after 1,024 words, and then
+//! after twice as many each time, so that long texts keep voting. Two texts that are compared lose the same features.
 
+use super::hash::{append, hash_pair};
 use super::votes::{BATCH, Votes, majority};
 
 /// A 64-bit SimHash.
@@ -16,42 +17,42 @@ use super::votes::{BATCH, Votes, majority};
 pub struct SimHash(pub u64);
 
 impl SimHash {
-    /// In how many of the 64 bits the two differ.
+    /// Returns in how many of the 64 bits the two differ.
     pub fn distance(self, other: Self) -> u32 {
         (self.0 ^ other.0).count_ones()
     }
 
-    /// Whether the two texts count as similar.
+    /// Returns whether the two texts count as similar.
     pub fn is_similar(self, other: Self) -> bool {
         self.distance(other) < SIMILAR_BELOW
     }
 }
 
-/// Fingerprints fewer bits apart than this are similar.
+/// Two texts are similar if their hashes differ in fewer bits than this.
 pub const SIMILAR_BELOW: u32 = 3;
 
-/// Words in the first window of distinctness: whole batches.
+/// How many words pass before the bitmap is cleared for the first time. A multiple of the batch.
 const FIRST_WINDOW: usize = 16 * BATCH;
-/// Slots of the bitmap: 32,768, in 4 KB.
-const SLOT_WORDS: usize = 512;
+/// The size of the bitmap in 64-bit words: 32,768 slots in 4 KB.
+const BITMAP_WORDS: usize = 512;
 
-/// Counts votes until [`finish`](Self::finish). Words are gathered before they vote, so that the loop over them has
-/// no branch in it and keeps its state in registers.
+/// Computes a SimHash. Words are gathered into batches before they vote, so that the loop over a batch has no branch and
+/// keeps its state in registers.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    /// The latest words: a batch, and as many again that may come before it votes.
+    /// The latest words: a batch, and the words that may come before it votes.
     latest: [u64; 2 * BATCH],
-    /// Words so far.
+    /// How many words there were.
     count: usize,
-    /// Those of them that have voted: whole batches.
+    /// How many of them have voted; a multiple of the batch.
     voted: usize,
-    /// The last word that has voted; 0 at the beginning.
+    /// The last word that has voted; 0 at the start.
     previous: u64,
-    /// Identifies all words that have voted, in their order.
+    /// Hash of the sequence of words that have voted.
     order: u64,
     words: Votes,
     pairs: Votes,
-    seen: Seen,
+    seen: SeenFeatures,
     until_clear: usize,
     window: usize,
 }
@@ -66,7 +67,7 @@ impl Default for Accumulator {
             order: 0,
             words: Votes::default(),
             pairs: Votes::default(),
-            seen: Seen::default(),
+            seen: SeenFeatures::default(),
             until_clear: FIRST_WINDOW,
             window: FIRST_WINDOW,
         }
@@ -74,14 +75,8 @@ impl Default for Accumulator {
 }
 
 impl Accumulator {
-    /// Takes the hash of the next word.
-    pub fn add(&mut self, word: u64) {
-        self.gather(word);
-        self.settle();
-    }
-
-    /// Takes the hash of the next word, and leaves the rest to [`settle`](Self::settle), which is to be called after at
-    /// most [`BATCH`] words. A call of it for each would be in the way of the loop that finds them.
+    /// Takes the hash of the next word. [`settle`](Self::settle) must be called after at most [`BATCH`] words; calling it
+    /// for each word would slow down the loop that finds them.
     #[inline(always)]
     pub fn gather(&mut self, word: u64) {
         if let Some(place) = self.latest.get_mut(self.count % (2 * BATCH)) {
@@ -90,13 +85,13 @@ impl Accumulator {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// Whether there is a batch that has not voted.
+    /// Returns whether a batch of words is waiting to vote.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.waiting() >= BATCH
     }
 
-    /// Lets a batch vote, if there is one.
+    /// Lets a batch vote, if one is waiting.
     #[inline(always)]
     pub fn settle(&mut self) {
         if self.is_due() {
@@ -104,17 +99,17 @@ impl Accumulator {
         }
     }
 
-    /// How many words there were.
+    /// Returns how many words there were.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The words after the first so many. Only the latest are kept: a batch of them, and those that wait to be one.
+    /// Returns the words after the first `count`, as far as they are still kept: the latest batch and those after it.
     pub fn since(&self, count: usize) -> impl Iterator<Item = u64> {
         (count..self.count).filter_map(|at| self.latest.get(at % (2 * BATCH)).copied())
     }
 
-    /// The hash of the latest word; 0 before the first.
+    /// Returns the hash of the latest word; 0 if there is none.
     pub fn latest(&self) -> u64 {
         self.since(self.count.saturating_sub(1)).next().unwrap_or_default()
     }
@@ -123,13 +118,12 @@ impl Accumulator {
         self.count.wrapping_sub(self.voted)
     }
 
-    /// The fingerprint of all words so far, and a hash that identifies them in their order. The accumulator is as new
-    /// afterwards.
+    /// Returns the SimHash of all words and the hash of their sequence, and starts anew.
     pub fn finish(&mut self) -> (SimHash, u64) {
         self.vote(self.waiting());
         let fingerprint = (SimHash(majority(&mut self.words, &mut self.pairs)), self.order);
         match (self.words.voters(), self.pairs.voters()) {
-            // A short text has taken few of the slots.
+            // A short text has set few bits, which are cleared one by one.
             (Some(words), Some(pairs)) => words.chain(pairs).for_each(|feature| self.seen.forget(feature)),
             _ => self.seen.clear(),
         }
@@ -143,8 +137,8 @@ impl Accumulator {
         fingerprint
     }
 
-    /// Lets so many words and their pairs vote, those that are new.
-    #[inline(never)] // as the scanner
+    /// Lets the next `count` words and their pairs vote, unless they have voted before.
+    #[inline(never)] // V8 compiles a hot loop better if it is not part of a larger function
     fn vote(&mut self, count: usize) {
         if self.until_clear == 0 {
             self.seen.clear();
@@ -157,13 +151,13 @@ impl Accumulator {
         let (mut previous, mut order) = (self.previous, self.order);
         let (mut words, mut pairs) = (self.words.next(), self.pairs.next());
         for &word in batch {
-            let pair = pair(previous, word);
-            // Put in any case: what is not new is overwritten by the next one.
+            let pair = hash_pair(previous, word);
+            // Always put; a feature that is not new is overwritten by the next one.
             self.words.put(words, word);
             words = words.plus(self.seen.one_if_new(word));
             self.pairs.put(pairs, pair);
             pairs = pairs.plus(self.seen.one_if_new(pair));
-            order = follow(order, word);
+            order = append(order, word);
             previous = word;
         }
         (self.previous, self.order) = (previous, order);
@@ -173,17 +167,17 @@ impl Accumulator {
     }
 }
 
-/// Which features have been seen: a bit for each slot, and the highest bits of a feature are its slot.
+/// The bitmap of features that have been seen. The highest bits of a feature are the number of its bit.
 #[derive(Clone, Debug)]
-struct Seen([u64; SLOT_WORDS]);
+struct SeenFeatures([u64; BITMAP_WORDS]);
 
-impl Default for Seen {
+impl Default for SeenFeatures {
     fn default() -> Self {
-        Self([0; SLOT_WORDS])
+        Self([0; BITMAP_WORDS])
     }
 }
 
-impl Seen {
+impl SeenFeatures {
     fn clear(&mut self) {
         self.0.fill(0);
     }
@@ -194,7 +188,8 @@ impl Seen {
         }
     }
 
-    /// Takes a feature's slot: 1 where it was free, else 0. No branch, since it could not be foreseen.
+    /// Marks a feature as seen. Returns 1 if its bit was not set before, otherwise 0: a number instead of a branch, which
+    /// the processor could not predict.
     #[inline(always)]
     fn one_if_new(&mut self, feature: u64) -> usize {
         let Some(word) = self.0.get_mut((feature >> 55) as usize) else { return 0 };
@@ -204,80 +199,40 @@ impl Seen {
     }
 }
 
-/// The hash of two neighbouring words. Theirs are well mixed, so that little is left to do.
-#[inline(always)]
-pub fn pair(first: u64, second: u64) -> u64 {
-    (first.rotate_left(23) ^ second).wrapping_mul(0x9FB2_1C65_1E98_DF25)
-}
-
-/// The hash of a sequence that another value follows.
-#[inline(always)]
-pub fn follow(sequence: u64, value: u64) -> u64 {
-    (sequence.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// Spreads every bit over all others.
-#[inline(always)]
-pub const fn mix(mut hash: u64) -> u64 {
-    hash = (hash ^ (hash >> 32)).wrapping_mul(0x9FB2_1C65_1E98_DF25);
-    hash = (hash ^ (hash >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    hash ^ (hash >> 32)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
     use proptest::prelude::*;
 
-    /// The same scheme with 64 counters and a set.
-    fn naive(words: &[u64]) -> SimHash {
-        let mut counters = [0i64; 64];
-        let mut seen = HashSet::new();
-        let mut window = 1024;
-        let mut left = window;
-        let mut previous = 0u64;
-        for &word in words {
-            if left == 0 {
-                seen.clear();
-                window *= 2;
-                left = window;
-            }
-            left -= 1;
-            for (feature, weight) in [(word, 2), (pair(previous, word), 1)] {
-                if seen.insert(feature >> 49) {
-                    for (bit, counter) in counters.iter_mut().enumerate() {
-                        *counter += if feature >> bit & 1 == 1 { weight } else { -weight };
-                    }
-                }
-            }
-            previous = word;
-        }
-        SimHash(counters.iter().enumerate().fold(0, |hash, (bit, &counter)| hash | u64::from(counter > 0) << bit))
+    use super::*;
+    use crate::fingerprint::hash::mix;
+    use crate::fingerprint::naive::simhash::Counters;
+
+    fn add(accumulator: &mut Accumulator, word: u64) {
+        accumulator.gather(word);
+        accumulator.settle();
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
         #[test]
-        fn bit_sliced_counting_agrees_with_counters(seed in any::<u64>(), count in 0usize..4000, vocabulary in 1u64..3000) {
-            let words: Vec<u64> = (0..count as u64).map(|i| mix(1 + mix(seed ^ i) % vocabulary)).collect();
-            let mut accumulator = Accumulator::default();
-            for &word in &words {
-                accumulator.add(word);
+        fn bit_sliced_counting_agrees_with_the_naive_counters(seed: u64, count in 0u64..4000, vocabulary in 1u64..3000) {
+            let (mut accumulator, mut counters) = (Accumulator::default(), Counters::default());
+            for word in (0..count).map(|i| mix(1 + mix(seed ^ i) % vocabulary)) {
+                add(&mut accumulator, word);
+                counters.add(word);
             }
-            prop_assert_eq!(accumulator.finish().0, naive(&words));
-            prop_assert_eq!(accumulator.finish(), (SimHash(0), 0), "as new afterwards");
+            prop_assert_eq!(accumulator.finish().0, counters.finish().simhash);
+            prop_assert_eq!(accumulator.finish(), (SimHash(0), 0), "starts anew");
         }
     }
 
     #[test]
-    fn no_slot_stays_taken_whatever_the_length() {
+    fn finish_clears_the_bitmap_whatever_the_length() {
         let mut accumulator = Accumulator::default();
         for (vocabulary, count) in (1..30).flat_map(|vocabulary| (0..400).map(move |count| (vocabulary, count))) {
             for at in 0..count {
-                accumulator.add(mix(1 + mix(at) % vocabulary));
+                add(&mut accumulator, mix(1 + mix(at) % vocabulary));
             }
             accumulator.finish();
             assert!(accumulator.seen.0.iter().all(|word| *word == 0), "{count} words of {vocabulary}");
@@ -285,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_counts_the_bits_that_differ_and_is_symmetric() {
+    fn distance_is_symmetric_and_counts_the_bits_that_differ() {
         for (a, b, distance) in [(1, 2, 2), (1, 3, 1), (0, 15, 4), (0, u64::MAX, 64), (7, 7, 0)] {
             assert_eq!(SimHash(a).distance(SimHash(b)), distance);
             assert_eq!(SimHash(b).distance(SimHash(a)), distance);

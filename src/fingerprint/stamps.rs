@@ -1,60 +1,60 @@
-//! What UUIDs and timestamps look like: patterns of fixed shape, read byte by byte.
+//! Recognises UUIDs and timestamps.
 //!
-//! Asked only where a word begins like one of them, which is rare. Each must end where the word ends: a part of a longer
-//! word is none.
+//! They are matched byte by byte, and only where a word begins like one of them, which is rare. Each must end where the
+//! word ends.
 
-/// The length of a UUID at the start of `rest`, whose first run is `run`.
+/// Returns the length of a UUID at the start of `rest`, whose first run is `run`.
 pub fn uuid(rest: &[u8], run: &[u8]) -> Option<usize> {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     if run.len() != 8 {
         return None;
     }
-    let mut reader = Reader { rest, at: 0 };
+    let mut matcher = Matcher { rest, at: 0 };
     for (index, &digits) in GROUPS.iter().enumerate() {
         if index > 0 {
-            reader.byte(|byte| byte == b'-')?;
+            matcher.byte(|byte| byte == b'-')?;
         }
-        reader.count(digits, |byte| byte.is_ascii_hexdigit())?;
+        matcher.count(digits, |byte| byte.is_ascii_hexdigit())?;
     }
-    reader.ends_word().then_some(reader.at)
+    matcher.ends_word().then_some(matcher.at)
 }
 
-/// The length of an ISO date, or date and time, at the start of `rest`, whose first run is `run`.
+/// Returns the length of an ISO date, or date and time, at the start of `rest`, whose first run is `run`.
 pub fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
     if run.len() != 4 {
         return None;
     }
-    let mut reader = Reader { rest, at: 0 };
-    reader.digits(4)?;
-    reader.byte(|byte| byte == b'-')?;
-    reader.digits(2)?;
-    reader.byte(|byte| byte == b'-')?;
-    reader.digits(2)?;
-    if reader.ends_word() {
-        return Some(reader.at);
+    let mut matcher = Matcher { rest, at: 0 };
+    matcher.digits(4)?;
+    matcher.byte(|byte| byte == b'-')?;
+    matcher.digits(2)?;
+    matcher.byte(|byte| byte == b'-')?;
+    matcher.digits(2)?;
+    if matcher.ends_word() {
+        return Some(matcher.at);
     }
-    reader.byte(|byte| byte == b'T' || byte == b't')?;
-    reader.digits(2)?;
-    reader.byte(|byte| byte == b':')?;
-    reader.digits(2)?;
-    let minutes = Some(reader);
-    let seconds = minutes.and_then(|reader| reader.then(|seconds| seconds.part(b":", 2)));
-    let fraction = seconds.and_then(|reader| reader.then(Reader::fraction));
-    // The longest reading that ends where the word ends.
-    [fraction, seconds, minutes].into_iter().flatten().find_map(|reader| {
-        let zoned = reader.then(Reader::zone).filter(Reader::ends_word);
-        zoned.or(Some(reader)).filter(Reader::ends_word).map(|reader| reader.at)
+    matcher.byte(|byte| byte == b'T' || byte == b't')?;
+    matcher.digits(2)?;
+    matcher.byte(|byte| byte == b':')?;
+    matcher.digits(2)?;
+    let minutes = Some(matcher);
+    let seconds = minutes.and_then(|matcher| matcher.then(|seconds| seconds.part(b":", 2)));
+    let fraction = seconds.and_then(|matcher| matcher.then(Matcher::fraction));
+    // The longest match that ends where the word ends.
+    [fraction, seconds, minutes].into_iter().flatten().find_map(|matcher| {
+        let zoned = matcher.then(Matcher::zone).filter(Matcher::ends_word);
+        zoned.or(Some(matcher)).filter(Matcher::ends_word).map(|matcher| matcher.at)
     })
 }
 
-/// A position in bytes, with the few patterns that ids and timestamps are made of.
+/// Matches the parts of ids and timestamps, one after the other.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct Matcher<'a> {
     rest: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl Matcher<'_> {
     fn byte(&mut self, accept: impl Fn(u8) -> bool) -> Option<()> {
         let byte = self.rest.get(self.at)?;
         accept(*byte).then(|| self.at += 1)
@@ -69,13 +69,13 @@ impl Reader<'_> {
         self.count(count, |byte| byte.is_ascii_digit())
     }
 
-    /// One of these bytes, then this many digits.
+    /// Matches one of these separators and then this many digits.
     fn part(&mut self, separators: &[u8], digits: usize) -> Option<()> {
         self.byte(|byte| separators.contains(&byte))?;
         self.digits(digits)
     }
 
-    /// `.123`, up to nine digits.
+    /// Matches a fraction such as `.123`, of up to nine digits.
     fn fraction(&mut self) -> Option<()> {
         self.byte(|byte| byte == b'.' || byte == b',')?;
         let rest = self.rest.get(self.at..)?;
@@ -84,19 +84,19 @@ impl Reader<'_> {
         (digits > 0).then_some(())
     }
 
-    /// `Z`, `+05`, `+0530` or `+05:30`.
+    /// Matches a time zone: `Z`, `+05`, `+0530` or `+05:30`.
     fn zone(&mut self) -> Option<()> {
         if self.byte(|byte| byte == b'Z' || byte == b'z').is_some() {
             return Some(());
         }
         self.part(b"+-", 2)?;
         let hours = *self;
-        let minutes = hours.then(|reader| reader.part(b":", 2)).or_else(|| hours.then(|reader| reader.digits(2)));
-        *self = minutes.filter(Reader::ends_word).unwrap_or(hours);
+        let minutes = hours.then(|matcher| matcher.part(b":", 2)).or_else(|| hours.then(|matcher| matcher.digits(2)));
+        *self = minutes.filter(Matcher::ends_word).unwrap_or(hours);
         Some(())
     }
 
-    /// Where the reader is once `part` has been taken, if it can be.
+    /// Returns the matcher after `part`, if `part` matches.
     fn then(mut self, part: impl FnOnce(&mut Self) -> Option<()>) -> Option<Self> {
         part(&mut self).map(|()| self)
     }

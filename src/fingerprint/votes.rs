@@ -1,37 +1,38 @@
-//! Votes on 64 bits, counted bit-sliced: plane `k` holds bit `k` of 64 counters side by side.
+//! Counts the votes on 64 bits in bit-sliced counters: plane `k` holds bit `k` of all 64 counters.
 //!
-//! Two sets of counters stand next to each other in a vector, one for every other feature, and are added up at the end.
-//! Carry-save adders take sixteen features at once. A carry beyond them waits for a second one, and only the two together
-//! make one for the next plane: each plane is touched half as often as the one below it, and when does not depend on
-//! the features. All in all it is about five instructions for a feature where 64 separate counters take sixty.
+//! A vector holds two such sets of counters, one for even and one for odd features; they are added up at the end.
+//! Carry-save adders take sixteen features at once. Their carry waits for a second one, and the two together make a carry
+//! for the next plane. So each plane is updated half as often as the one below it, and when that happens does not depend
+//! on the features. This takes about five instructions per feature; 64 separate counters take sixty.
 
 use std::ops::{BitAnd, BitOr, BitXor};
 
 use crate::scan::lanes::Lanes;
 
-/// The most features that are put between two times of counting.
+/// The most features that may be put between two calls of [`Votes::count`].
 pub const BATCH: usize = 64;
-/// Places of features: a batch, and what the one before has left over.
+/// The size of the ring of features: room for a batch and for what is left over from the one before.
 const RING: usize = 2 * BATCH;
-/// Features taken by the adders at once.
-const BLOCK: usize = 16;
-/// Planes of carries from a block: enough for billions of votes.
+/// How many features the adders take at once.
+const GROUP: usize = 16;
+/// How many planes there are above the adders: enough for billions of votes.
 const PLANES: usize = 29;
 
-/// 64 counters, and the features that are not counted yet.
+/// 64 counters, and the features that have not been counted yet.
 #[derive(Clone, Debug)]
 pub struct Votes {
     ring: [u64; RING],
-    /// All votes so far. Those of whole blocks are counted, the others in the ring.
+    /// How many votes there are. Those of complete groups are counted, the others are still in the ring.
     total: usize,
     ones: Lanes,
     twos: Lanes,
     fours: Lanes,
-    /// From the eights up.
+    /// The planes from the eights up.
     higher: [Plane; PLANES],
 }
 
-/// One plane of the counters, and the carry that waits for another: a valid one wherever the number of blocks has a 1.
+/// One plane of the counters, and a carry that waits for a second one. In plane `k` a carry is waiting if bit `k` of the
+/// number of groups is set; otherwise `waiting` has no meaning.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
     sum: Lanes,
@@ -46,12 +47,12 @@ impl Default for Votes {
     }
 }
 
-/// Where in the ring a feature goes.
+/// A position in the ring of features.
 #[derive(Clone, Copy)]
 pub struct Place(usize);
 
 impl Place {
-    /// This many further.
+    /// Returns the position `count` further on.
     #[inline(always)]
     pub fn plus(self, count: usize) -> Self {
         Self((self.0 + count) % RING)
@@ -59,13 +60,13 @@ impl Place {
 }
 
 impl Votes {
-    /// Where the next feature goes.
+    /// Returns where the next feature goes.
     #[inline(always)]
     pub fn next(&self) -> Place {
         Place(self.total % RING)
     }
 
-    /// Puts a feature into its place.
+    /// Puts a feature into the ring.
     #[inline(always)]
     pub fn put(&mut self, place: Place, feature: u64) {
         if let Some(slot) = self.ring.get_mut(place.0) {
@@ -73,18 +74,19 @@ impl Votes {
         }
     }
 
-    /// Counts all features before this place, a batch of new ones at most. What makes no whole block is left for later.
+    /// Counts the features before `end`, of which at most a batch may be new. Features that do not fill a group are counted
+    /// later.
     #[inline(always)]
     pub fn count(&mut self, end: Place) {
-        let counted = self.total / BLOCK;
+        let counted = self.total / GROUP;
         self.total += end.0.wrapping_sub(self.total) % RING;
-        for block in counted..self.total / BLOCK {
-            self.add(block);
+        for group in counted..self.total / GROUP {
+            self.add(group);
         }
     }
 
-    /// All that have voted, if the ring still holds them. A full one does not: what is put and not counted has taken the
-    /// place of the first.
+    /// Returns all features that have voted, if the ring still holds them. A full ring does not: its first feature may have
+    /// been overwritten by one that was put but not counted.
     pub fn voters(&self) -> Option<impl Iterator<Item = u64>> {
         self.ring.get(..self.total).filter(|voters| voters.len() < RING).map(|voters| voters.iter().copied())
     }
@@ -98,22 +100,22 @@ impl Votes {
         self.total = 0;
     }
 
-    /// Counts what is left over, too. No more may be put after that, until all is cleared.
+    /// Counts the features of the last, incomplete group. After that, [`clear`](Self::clear) must come first.
     fn close(&mut self) {
-        let left = self.total % BLOCK;
+        let left = self.total % GROUP;
         if left > 0 {
             let start = self.total % RING;
-            // Zeros vote for nothing.
-            self.ring.get_mut(start..start + BLOCK - left).unwrap_or_default().fill(0);
-            self.add(self.total / BLOCK);
+            // A feature of zero votes for nothing.
+            self.ring.get_mut(start..start + GROUP - left).unwrap_or_default().fill(0);
+            self.add(self.total / GROUP);
         }
     }
 
-    /// Adds a block, by its number, to the counters.
+    /// Adds the group with this number to the counters.
     #[inline(always)]
-    fn add(&mut self, block: usize) {
-        let (blocks, _) = self.ring.as_chunks::<BLOCK>();
-        let Some(features) = blocks.get(block % (RING / BLOCK)) else { return };
+    fn add(&mut self, group: usize) {
+        let (groups, _) = self.ring.as_chunks::<GROUP>();
+        let Some(features) = groups.get(group % (RING / GROUP)) else { return };
         let [a, b, c, d, e, f, g, h] = pairs(features);
         let (ones, twos_a) = full_add(self.ones, a, b);
         let (ones, twos_b) = full_add(ones, c, d);
@@ -124,7 +126,7 @@ impl Votes {
         let (fours, mut carry) = full_add(self.fours, fours_a, fours_b);
         (self.ones, self.twos, self.fours) = (ones, twos, fours);
         for (number, plane) in self.higher.iter_mut().enumerate() {
-            if block >> number & 1 == 0 {
+            if group >> number & 1 == 0 {
                 plane.waiting = carry;
                 return;
             }
@@ -133,17 +135,17 @@ impl Votes {
     }
 
     fn sums(&self) -> Sums<'_> {
-        Sums { votes: self, plane: 0, carry: zero(), between: 0 }
+        Sums { votes: self, plane: 0, carry: zero(), set_carry: 0 }
     }
 }
 
-/// The planes of the counters, from the lowest up, with what waits added to them and both sets added up.
+/// Returns the planes of the counters from the lowest up, with the waiting carries and the two sets added up.
 struct Sums<'a> {
     votes: &'a Votes,
     plane: usize,
     carry: Lanes,
-    /// The carry between the two sets.
-    between: u64,
+    /// The carry of adding the two sets.
+    set_carry: u64,
 }
 
 impl Sums<'_> {
@@ -158,14 +160,14 @@ impl Sums<'_> {
         self.plane += 1;
         let (even, odd) = sum.halves();
         let sum;
-        (sum, self.between) = full_add(even, odd, self.between);
+        (sum, self.set_carry) = full_add(even, odd, self.set_carry);
         sum
     }
 
     #[inline(always)]
     fn higher(&mut self, number: usize) -> Lanes {
         let Some(plane) = self.votes.higher.get(number) else { return self.carry };
-        let waits = self.votes.total.div_ceil(BLOCK) >> number & 1 == 1;
+        let waits = self.votes.total.div_ceil(GROUP) >> number & 1 == 1;
         let sum;
         (sum, self.carry) = full_add(plane.sum, if waits { plane.waiting } else { zero() }, self.carry);
         sum
@@ -174,14 +176,14 @@ impl Sums<'_> {
 
 #[inline(always)]
 fn zero() -> Lanes {
-    Lanes::of(0, 0)
+    Lanes::from_halves(0, 0)
 }
 
-/// Features two by two.
+/// Returns the features in pairs.
 #[inline(always)]
-fn pairs(features: &[u64; BLOCK]) -> [Lanes; BLOCK / 2] {
+fn pairs(features: &[u64; GROUP]) -> [Lanes; GROUP / 2] {
     let (pairs, _) = features.as_chunks();
-    std::array::from_fn(|at| pairs.get(at).map_or(zero(), |&[low, high]| Lanes::of(low, high)))
+    std::array::from_fn(|at| pairs.get(at).map_or(zero(), |&[low, high]| Lanes::from_halves(low, high)))
 }
 
 #[inline(always)]
@@ -193,13 +195,13 @@ where
     (half ^ c, (a & b) | (half & c))
 }
 
-/// How many bits a number has.
+/// Returns how many bits a number has.
 fn bits(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()) as usize
 }
 
-/// The bits for which more than half of the weight voted: `2 * words + pairs > total / 2`, all 64 at once. Both are to
-/// be cleared afterwards.
+/// Returns the bits for which more than half of the weight voted: `2 * words + pairs > total / 2`, for all 64 at once.
+/// Both must be cleared afterwards.
 pub fn majority(words: &mut Votes, pairs: &mut Votes) -> u64 {
     words.close();
     pairs.close();
@@ -207,7 +209,7 @@ pub fn majority(words: &mut Votes, pairs: &mut Votes) -> u64 {
     let half = total / 2;
     let (mut words, mut pairs) = (words.sums(), pairs.sums());
     let (mut doubled, mut carry, mut above) = (0, 0, 0);
-    // From the lowest plane up: the higher one decides, and where it is equal the lower ones did.
+    // From the lowest plane up: a higher plane overrides the lower ones unless it is equal to the bit of `half`.
     for plane in 0..bits(total) {
         let sum;
         (sum, carry) = full_add(doubled, pairs.next(), carry);

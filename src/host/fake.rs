@@ -89,7 +89,7 @@ impl Host for Fake {
 
     fn random(&self) -> u64 {
         self.random.set(self.random.get() + 1);
-        crate::fingerprint::simhash::mix(self.random.get())
+        crate::fingerprint::hash::mix(self.random.get())
     }
 
     fn get(&self, key: &str) -> SharedValue {

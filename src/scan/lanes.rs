@@ -1,56 +1,60 @@
-//! Many bytes at once: which of them are what, as a mask with one bit each, the first byte's the lowest.
+//! Classifies many bytes at once.
 //!
-//! One vector on wasm32 with simd128 and on x86_64, a plain loop elsewhere; the loop is also what the tests compare with.
+//! The result is a mask with one bit per byte; the lowest bit belongs to the first byte. wasm32 with simd128 and x86_64
+//! use vector instructions, other targets a loop over the bytes. The tests compare the vector code with that loop.
 
 use std::ops::{BitAnd, BitOr, BitXor};
 
-/// Lanes bytes of a text, or 128 bits.
+/// Sixteen bytes of a text, or any other 128 bits, in a vector register.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes(vector::Vector);
 
 impl Lanes {
-    /// Two numbers, the first in the lower half.
+    /// Puts two numbers side by side.
     #[inline(always)]
-    pub fn of(low: u64, high: u64) -> Self {
-        Self(vector::of(low, high))
+    pub fn from_halves(low: u64, high: u64) -> Self {
+        Self(vector::from_halves(low, high))
     }
 
-    /// The two numbers.
+    /// Returns the lower and the higher 64 bits.
     #[inline(always)]
     pub fn halves(self) -> (u64, u64) {
         vector::halves(self.0)
     }
 
-    /// The bytes at the start of `text`, if there are as many.
+    /// Loads the first sixteen bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
         text.first_chunk().map(|bytes| Self(vector::load(bytes)))
     }
 
-    /// The bytes at the end of `text`, if there are as many.
+    /// Loads the last sixteen bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_end_of(text: &[u8]) -> Option<Self> {
         text.last_chunk().map(|bytes| Self(vector::load(bytes)))
     }
 
-    /// Which are this byte.
+    /// Returns the mask of the bytes that equal `byte`.
     #[inline(always)]
     pub fn equal(self, byte: u8) -> u32 {
         vector::equal(self.0, byte)
     }
 
-    /// The first `len` bytes with bit 5 set, which folds the case of letters, and zeros after them: two numbers of eight.
+    /// Returns the first `len` bytes with bit 5 set, which makes ASCII letters lower case, followed by zeros.
     #[inline(always)]
     pub fn folded(self, len: u32) -> (u64, u64) {
         let folded = self | Self(vector::load(&[0x20; 16]));
-        FIRST.get(len as usize).map_or(folded, |&kept| folded & Self::of(kept as u64, (kept >> 64) as u64)).halves()
+        KEEP_FIRST
+            .get(len as usize)
+            .map_or(folded, |&kept| folded & Self::from_halves(kept as u64, (kept >> 64) as u64))
+            .halves()
     }
 }
 
-/// Ones in the first bytes, by how many. Loaded, since making them of a number takes five instructions.
-static FIRST: [u128; 17] = firsts();
+/// For each number of bytes, a mask that keeps that many. A table, since computing a mask takes five instructions.
+static KEEP_FIRST: [u128; 17] = keep_first_masks();
 
-const fn firsts() -> [u128; 17] {
+const fn keep_first_masks() -> [u128; 17] {
     let mut masks = [0; 17];
     let mut len = 1;
     while len <= 16 {
@@ -90,35 +94,35 @@ impl BitXor for Lanes {
     }
 }
 
-/// What 64 bytes are.
+/// The masks of 64 bytes that tell words from what is between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kinds {
+pub struct ByteKinds {
     /// ASCII letters.
     pub letters: u64,
-    /// ASCII digits, and all beyond ASCII.
-    pub others: u64,
-    /// `-`
+    /// ASCII digits and all bytes beyond ASCII.
+    pub digits_or_non_ascii: u64,
+    /// `-`.
     pub hyphens: u64,
 }
 
-impl Kinds {
-    /// Of the bytes at the start of `text`, if there are as many.
+impl ByteKinds {
+    /// Classifies the first 64 bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
         let (parts, _) = text.first_chunk::<64>()?.as_chunks();
-        let none = Self { letters: 0, others: 0, hyphens: 0 };
+        let none = Self { letters: 0, digits_or_non_ascii: 0, hyphens: 0 };
         Some(parts.iter().rev().fold(none, |kinds, part| {
             let lanes = vector::load(part);
             Self {
                 letters: kinds.letters << 16 | u64::from(vector::letters(lanes)),
-                others: kinds.others << 16 | u64::from(vector::others(lanes)),
+                digits_or_non_ascii: kinds.digits_or_non_ascii << 16 | u64::from(vector::digits_or_non_ascii(lanes)),
                 hyphens: kinds.hyphens << 16 | u64::from(vector::equal(lanes, b'-')),
             }
         }))
     }
 }
 
-/// Which of 64 bytes are this one, above zero, or a higher one.
+/// Returns the mask of the bytes that are not below `lowest`, which must not be zero.
 #[inline(always)]
 pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {
     let (parts, _) = bytes.as_chunks();
@@ -133,7 +137,7 @@ mod vector {
     pub use std::arch::wasm32::{v128 as Vector, v128_and as and, v128_or as or, v128_xor as xor};
 
     #[inline(always)]
-    pub fn of(low: u64, high: u64) -> Vector {
+    pub fn from_halves(low: u64, high: u64) -> Vector {
         u64x2(low, high)
     }
 
@@ -145,7 +149,7 @@ mod vector {
     #[inline(always)]
     pub fn load(bytes: &[u8; 16]) -> Vector {
         let (low, high) = super::halves(bytes);
-        of(low, high)
+        from_halves(low, high)
     }
 
     #[inline(always)]
@@ -158,9 +162,8 @@ mod vector {
         u32::from(i8x16_bitmask(below(or(lanes, u8x16_splat(0x20)), b'a', 26)))
     }
 
-    /// Digits, and all beyond ASCII.
     #[inline(always)]
-    pub fn others(lanes: Vector) -> u32 {
+    pub fn digits_or_non_ascii(lanes: Vector) -> u32 {
         u32::from(i8x16_bitmask(or(lanes, below(lanes, b'0', 10))))
     }
 
@@ -169,8 +172,8 @@ mod vector {
         u32::from(i8x16_bitmask(below(lanes, lowest, 0_u8.wrapping_sub(lowest))))
     }
 
-    /// Which are one of the `count` bytes from `first` on. Signed, with the first moved to the lowest: V8 has one
-    /// instruction for a signed comparison and four for an unsigned one.
+    /// Finds the bytes from `first` to `first + count - 1`. They are moved to the lowest signed values and compared as
+    /// signed numbers, since V8 takes one instruction for a signed comparison and four for an unsigned one.
     #[inline(always)]
     fn below(lanes: Vector, first: u8, count: u8) -> Vector {
         let moved = i8x16_add(lanes, i8x16_splat(0x80_u8.wrapping_sub(first).cast_signed()));
@@ -180,7 +183,7 @@ mod vector {
 
 #[cfg(target_arch = "x86_64")]
 mod vector {
-    #![allow(unsafe_code)] // calls of vector functions: none takes a pointer, and every x86_64 has SSE2
+    #![allow(unsafe_code)] // the intrinsics used take no pointers, and every x86_64 has SSE2
 
     use std::arch::x86_64::{
         __m128i, _mm_add_epi8, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_cvtsi128_si64, _mm_movemask_epi8,
@@ -190,7 +193,7 @@ mod vector {
     pub type Vector = __m128i;
 
     #[inline(always)]
-    pub fn of(low: u64, high: u64) -> Vector {
+    pub fn from_halves(low: u64, high: u64) -> Vector {
         // SAFETY: every x86_64 has SSE2.
         unsafe { _mm_set_epi64x(high.cast_signed(), low.cast_signed()) }
     }
@@ -225,7 +228,7 @@ mod vector {
     #[inline(always)]
     pub fn load(bytes: &[u8; 16]) -> Vector {
         let (low, high) = super::halves(bytes);
-        of(low, high)
+        from_halves(low, high)
     }
 
     #[inline(always)]
@@ -240,9 +243,8 @@ mod vector {
         unsafe { _mm_movemask_epi8(below(or(lanes, _mm_set1_epi8(0x20)), b'a', 26)).cast_unsigned() }
     }
 
-    /// Digits, and all beyond ASCII.
     #[inline(always)]
-    pub fn others(lanes: Vector) -> u32 {
+    pub fn digits_or_non_ascii(lanes: Vector) -> u32 {
         // SAFETY: as above.
         unsafe { _mm_movemask_epi8(or(lanes, below(lanes, b'0', 10))).cast_unsigned() }
     }
@@ -253,7 +255,8 @@ mod vector {
         unsafe { _mm_movemask_epi8(below(lanes, lowest, 0_u8.wrapping_sub(lowest))).cast_unsigned() }
     }
 
-    /// Which are one of the `count` bytes from `first` on. Comparisons are signed here: the first is moved to the lowest.
+    /// Finds the bytes from `first` to `first + count - 1`. SSE2 only compares signed numbers, so they are moved to the
+    /// lowest signed values first.
     #[inline(always)]
     fn below(lanes: Vector, first: u8, count: u8) -> Vector {
         let to_lowest = 0x80_u8.wrapping_sub(first).cast_signed();
@@ -264,14 +267,14 @@ mod vector {
 }
 
 #[cfg(not(any(all(target_arch = "wasm32", target_feature = "simd128"), target_arch = "x86_64")))]
-use plain as lanes;
+use scalar as vector;
 
-/// What is meant, a byte at a time.
+/// The same functions, one byte at a time.
 #[cfg(any(test, not(any(all(target_arch = "wasm32", target_feature = "simd128"), target_arch = "x86_64"))))]
-mod plain {
+mod scalar {
     pub type Vector = [u8; 16];
 
-    pub fn of(low: u64, high: u64) -> Vector {
+    pub fn from_halves(low: u64, high: u64) -> Vector {
         (u128::from(low) | u128::from(high) << 64).to_le_bytes()
     }
 
@@ -309,7 +312,7 @@ mod plain {
         super::halves(&lanes.map(|byte| if places.next().is_some() { byte | 0x20 } else { 0 }))
     }
 
-    pub fn others(lanes: Vector) -> u32 {
+    pub fn digits_or_non_ascii(lanes: Vector) -> u32 {
         mask(lanes, |one| one.is_ascii_digit() || !one.is_ascii())
     }
 
@@ -322,7 +325,7 @@ mod plain {
     }
 }
 
-/// The first eight bytes and the last eight, as numbers.
+/// Returns the first and the last eight bytes as little-endian numbers.
 #[inline(always)]
 pub const fn halves(bytes: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*bytes);
@@ -334,44 +337,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_of_two_numbers_say_what_the_numbers_say() {
+    fn bit_operations_agree_with_the_scalar_code() {
         let numbers = [0, 1, 0x8000_0000_0000_0001, 0x0123_4567_89AB_CDEF, !0];
         let pairs = || numbers.iter().flat_map(|&low| numbers.map(|high| (low, high)));
         for ((a, b), (c, d)) in pairs().flat_map(|one| pairs().map(move |other| (one, other))) {
-            let (fast, fast_other) = (Lanes::of(a, b), Lanes::of(c, d));
-            let (slow, slow_other) = (plain::of(a, b), plain::of(c, d));
-            assert_eq!((fast.halves(), plain::halves(slow)), ((a, b), (a, b)));
-            assert_eq!((fast & fast_other).halves(), plain::halves(plain::and(slow, slow_other)));
-            assert_eq!((fast | fast_other).halves(), plain::halves(plain::or(slow, slow_other)));
-            assert_eq!((fast ^ fast_other).halves(), plain::halves(plain::xor(slow, slow_other)));
+            let (fast, fast_other) = (Lanes::from_halves(a, b), Lanes::from_halves(c, d));
+            let (slow, slow_other) = (scalar::from_halves(a, b), scalar::from_halves(c, d));
+            assert_eq!((fast.halves(), scalar::halves(slow)), ((a, b), (a, b)));
+            assert_eq!((fast & fast_other).halves(), scalar::halves(scalar::and(slow, slow_other)));
+            assert_eq!((fast | fast_other).halves(), scalar::halves(scalar::or(slow, slow_other)));
+            assert_eq!((fast ^ fast_other).halves(), scalar::halves(scalar::xor(slow, slow_other)));
         }
     }
 
     #[test]
-    fn vectors_say_of_every_byte_in_every_place_what_the_loop_says() {
+    fn every_byte_in_every_lane_is_classified_as_by_the_scalar_code() {
         for byte in 0..=255u8 {
             let bytes: [u8; 64] = std::array::from_fn(|at| byte.wrapping_add((at as u8).wrapping_mul(29)));
-            let mut kinds = Kinds { letters: 0, others: 0, hyphens: 0 };
+            let mut kinds = ByteKinds { letters: 0, digits_or_non_ascii: 0, hyphens: 0 };
             for (part, sixteen) in bytes.as_chunks().0.iter().enumerate() {
-                let lanes = plain::load(sixteen);
-                kinds.letters |= u64::from(plain::letters(lanes)) << (16 * part);
-                kinds.others |= u64::from(plain::others(lanes)) << (16 * part);
-                kinds.hyphens |= u64::from(plain::equal(lanes, b'-')) << (16 * part);
+                let lanes = scalar::load(sixteen);
+                kinds.letters |= u64::from(scalar::letters(lanes)) << (16 * part);
+                kinds.digits_or_non_ascii |= u64::from(scalar::digits_or_non_ascii(lanes)) << (16 * part);
+                kinds.hyphens |= u64::from(scalar::equal(lanes, b'-')) << (16 * part);
             }
-            assert_eq!(Kinds::at_start_of(&bytes), Some(kinds));
+            assert_eq!(ByteKinds::at_start_of(&bytes), Some(kinds));
             for lowest in 1..=255 {
-                let slow = |part: &[u8; 16]| u64::from(plain::at_least(plain::load(part), lowest));
+                let slow = |part: &[u8; 16]| u64::from(scalar::at_least(scalar::load(part), lowest));
                 let masks = bytes.as_chunks().0.iter().map(slow);
                 assert_eq!(at_least(&bytes, lowest), masks.rev().fold(0, |above, mask| above << 16 | mask));
             }
             for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {
-                let (fast, slow) = (Lanes::at_start_of(sixteen), plain::load(sixteen));
-                assert_eq!(fast.map(|fast| fast.equal(byte)), Some(plain::equal(slow, byte)));
+                let (fast, slow) = (Lanes::at_start_of(sixteen), scalar::load(sixteen));
+                assert_eq!(fast.map(|fast| fast.equal(byte)), Some(scalar::equal(slow, byte)));
                 for len in 0..=16 {
-                    assert_eq!(fast.map(|fast| fast.folded(len)), Some(plain::folded(slow, len as u8)));
+                    assert_eq!(fast.map(|fast| fast.folded(len)), Some(scalar::folded(slow, len as u8)));
                 }
             }
         }
-        assert!(Lanes::at_start_of(&[b'a'; 15]).is_none() && Kinds::at_start_of(&[b'a'; 63]).is_none());
+        assert!(Lanes::at_start_of(&[b'a'; 15]).is_none() && ByteKinds::at_start_of(&[b'a'; 63]).is_none());
     }
 }

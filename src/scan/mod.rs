@@ -1,6 +1,6 @@
 //! Scanning bytes: sixteen of them at once, and the escapes of JSON strings.
 //!
-//! The lowest layer of the hot path. Decoding and fingerprinting are both built on it, and it depends on neither.
+//! This is the lowest layer of the hot path. `decode` and `fingerprint` are built on it; it depends on neither.
 
 pub mod lanes;
 pub mod unescape;

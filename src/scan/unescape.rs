@@ -1,20 +1,20 @@
-//! JSON string escapes to UTF-8, piece by piece.
+//! Replaces the escapes of JSON strings by the UTF-8 that they stand for.
 //!
-//! A text without escapes is passed on as it stands in the body, any other is gathered into pieces: code has an escape
-//! every few words, and a piece for each would cost more than copying. A lone surrogate becomes U+FFFD. An escape that
-//! JSON does not know is an error: the text is not what its sender meant.
+//! A text without escapes is passed on as a slice of the body. Any other text is copied into a buffer and passed on in
+//! pieces of about a kilobyte: code has an escape every few words, and a call for each of them would cost more than
+//! copying. A lone surrogate becomes U+FFFD. An escape that JSON does not define is an error.
 
 use memchr::memchr;
 
 use super::Malformed;
 use super::lanes::Lanes;
 
-/// Bytes of a piece.
-const PIECE: usize = 1024;
-/// Bytes copied at once, up to the next escape.
+/// The size of a piece.
+const PIECE_BYTES: usize = 1024;
+/// How many bytes are copied at once.
 const STRIDE: usize = 16;
 
-/// Passes the text of a JSON string on in pieces.
+/// Calls `piece` with the parts of the unescaped text, in order. `raw` is the inside of a JSON string.
 pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malformed> {
     if memchr(b'\\', raw).is_none() {
         if !raw.is_empty() {
@@ -22,30 +22,30 @@ pub fn unescape(mut raw: &[u8], piece: &mut dyn FnMut(&[u8])) -> Result<(), Malf
         }
         return Ok(());
     }
-    let mut gather = Gather { bytes: [0; PIECE + STRIDE], len: 0 };
+    let mut buffer = PieceBuffer { bytes: [0; PIECE_BYTES + STRIDE], len: 0 };
     loop {
-        raw = gather.copy_plain(raw);
+        raw = buffer.copy_unescaped(raw);
         if raw.is_empty() {
             break;
         }
-        if gather.len >= PIECE - STRIDE {
-            piece(gather.take());
+        if buffer.len >= PIECE_BYTES - STRIDE {
+            piece(buffer.take());
         }
-        let plain = gather.copy(raw);
-        raw = raw.get(plain..).unwrap_or_default();
-        if plain < STRIDE && !raw.is_empty() {
+        let copied = buffer.copy_up_to_escape(raw);
+        raw = raw.get(copied..).unwrap_or_default();
+        if copied < STRIDE && !raw.is_empty() {
             let (character, len) = escape(raw).ok_or(Malformed)?;
-            gather.push(character);
+            buffer.push(character);
             raw = raw.get(len..).unwrap_or_default();
         }
     }
-    piece(gather.take());
+    piece(buffer.take());
     Ok(())
 }
 
-/// How many more bytes it takes to end the escape that a cut of `text` would split.
+/// Returns how many bytes after `cut` belong to an escape that begins before it; 0 if the cut splits no escape.
 pub fn rest_of_escape(text: &[u8], cut: usize) -> usize {
-    /// `\u` and all but the last of its digits.
+    /// The most bytes of an escape that can stand before the cut: `\u` and three of its four digits.
     const LONGEST: usize = 5;
     let near = cut.saturating_sub(LONGEST);
     let before = text.get(..cut).unwrap_or_default();
@@ -58,21 +58,21 @@ pub fn rest_of_escape(text: &[u8], cut: usize) -> usize {
     (slash + len).min(text.len()).saturating_sub(cut)
 }
 
-/// Text without its escapes, so far.
-struct Gather {
-    bytes: [u8; PIECE + STRIDE],
+/// The unescaped text of the piece that is being built.
+struct PieceBuffer {
+    bytes: [u8; PIECE_BYTES + STRIDE],
     len: usize,
 }
 
-impl Gather {
-    /// Copies what stands before the next escape, [`STRIDE`] bytes at most, and returns how many bytes that is.
+impl PieceBuffer {
+    /// Copies the text before the next escape, at most [`STRIDE`] bytes of it, and returns how many bytes that were.
     #[inline(always)]
-    fn copy(&mut self, raw: &[u8]) -> usize {
+    fn copy_up_to_escape(&mut self, raw: &[u8]) -> usize {
         let (count, stride) = match (Lanes::at_start_of(raw), raw.first_chunk::<STRIDE>()) {
             (Some(bytes), Some(stride)) => ((bytes.equal(b'\\') | 1 << STRIDE).trailing_zeros() as usize, stride),
             _ => (memchr(b'\\', raw).unwrap_or(raw.len()), &padded(raw)),
         };
-        // All sixteen: what is beyond the escape is overwritten.
+        // Always copies all sixteen bytes. Those from the escape on are overwritten by what is added next.
         if let Some(room) = self.bytes.get_mut(self.len..self.len + STRIDE) {
             room.copy_from_slice(stride);
         }
@@ -80,12 +80,13 @@ impl Gather {
         count
     }
 
-    /// Copies what has no escape in it, two strides at a time and as long as no piece ends between them, and returns the
-    /// rest. Where the next two begin does not depend on what is in these, so that nothing waits for it.
+    /// Copies text without escapes, two strides at a time, until an escape comes or the piece is full. Returns the rest.
+    ///
+    /// Where the next strides begin does not depend on what these contain, so the processor can load them early.
     #[inline(always)]
-    fn copy_plain<'a>(&mut self, mut raw: &'a [u8]) -> &'a [u8] {
+    fn copy_unescaped<'a>(&mut self, mut raw: &'a [u8]) -> &'a [u8] {
         let mut len = self.len;
-        while len < PIECE - 2 * STRIDE
+        while len < PIECE_BYTES - 2 * STRIDE
             && let Some((strides, rest)) = raw.split_first_chunk::<{ 2 * STRIDE }>()
             && !has_backslash(strides)
             && let Some(room) = self.bytes.get_mut(len..len + 2 * STRIDE)
@@ -112,7 +113,7 @@ impl Gather {
         }
     }
 
-    /// What was gathered; nothing is left.
+    /// Returns the text and empties the buffer.
     fn take(&mut self) -> &[u8] {
         let len = std::mem::take(&mut self.len);
         self.bytes.get(..len).unwrap_or_default()
@@ -126,7 +127,7 @@ fn has_backslash(strides: &[u8; 2 * STRIDE]) -> bool {
     masks.fold(0, |all, mask| all | mask) != 0
 }
 
-/// The last bytes of a text, fewer than a stride, and zeros.
+/// Fills the last bytes of a text, fewer than a stride, up with zeros.
 #[cold]
 fn padded(raw: &[u8]) -> [u8; STRIDE] {
     let mut stride = [0; STRIDE];
@@ -134,7 +135,7 @@ fn padded(raw: &[u8]) -> [u8; STRIDE] {
     stride
 }
 
-/// The character that the escape at the start of `text` stands for, and the escape's length.
+/// Returns the character that the escape at the start of `text` stands for, and the length of the escape.
 fn escape(text: &[u8]) -> Option<(char, usize)> {
     let simple = match text.get(1)? {
         b'n' => '\n',
@@ -151,7 +152,7 @@ fn escape(text: &[u8]) -> Option<(char, usize)> {
     Some((simple, 2))
 }
 
-/// `\u` and four digits, or two of these that make one character.
+/// Reads `\u` and four hexadecimal digits, or two of these that form a surrogate pair.
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let first = code_unit(text)?;
     if let Some(character) = char::from_u32(first) {
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_splits_no_escape() {
+    fn a_cut_moved_by_rest_of_escape_splits_no_escape() {
         for text in [&br"a\\nb"[..], br"a\nb", br"caf\u00e9s", br"\\\u00e9\\\\", br"\ud83d\ude00", b"plain", br"\"] {
             for cut in 0..=text.len() {
                 let (start, end) = text.split_at(cut + rest_of_escape(text, cut));
@@ -186,7 +187,7 @@ mod tests {
                 let mut whole = Vec::<u8>::new();
                 let at_once = unescape(text, &mut |piece| whole.extend(piece));
                 assert_eq!(halves, at_once, "{} cut at {cut}", String::from_utf8_lossy(text));
-                // Two escapes that make one character are two without each other.
+                // Cut between the two halves of a surrogate pair, each half is a lone surrogate.
                 assert!(
                     joined == whole || text.starts_with(br"\ud83d"),
                     "{} cut at {cut}",

@@ -99,7 +99,7 @@ pub fn fingerprint(parts: &[&str]) -> Fingerprint {
     let mut text = Fingerprinter::default();
     for part in parts {
         text.push(part.as_bytes());
-        text.part();
+        text.end_part();
     }
     text.finish()
 }

@@ -50,6 +50,6 @@ fn is_on_the_way(status: Json<'_>) -> Result<bool, Malformed> {
 fn say(content: Option<Json<'_>>, sheet: &mut Sheet) -> Result<(), Malformed> {
     let Some(content) = content else { return Ok(()) };
     push_content(content, &mut sheet.text)?;
-    sheet.text.part();
+    sheet.text.end_part();
     Ok(())
 }

@@ -4,14 +4,11 @@
 //! What the fast one is measured against, and its oracle: it finds the same fingerprint, in every bit. Chat requests
 //! only, and no sampling: beyond about 100 KB of text the fast one reads less, and finds another fingerprint.
 
-pub mod simhash;
-
+use agent_kill_switch::fingerprint::naive::simhash::Counters;
 use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes};
 use agent_kill_switch::turn::{ToolSignature, ToolTurn};
 use agent_kill_switch::wire::Counting;
 use serde_json::Value;
-
-use simhash::Counters;
 
 /// What a chat request brings: the fingerprint of what is new, and the tools it is about.
 pub fn decode(body: &[u8], counting: Counting) -> Option<(Fingerprint, ToolTurn)> {

@@ -1,22 +1,22 @@
-//! Tokens to a fingerprint, with a counter for each of the 64 bits and a set for what has been seen.
+//! The fingerprint with a counter for each of the 64 bits and a set of the features that have been seen.
 
 use std::collections::HashSet;
 
-use agent_kill_switch::fingerprint::simhash::{SimHash, follow, mix, pair};
-use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes, hash_word};
+use super::normalise::{Token, tokens};
+use crate::fingerprint::Fingerprint;
+use crate::fingerprint::hash::{append, hash_bytes, hash_pair, hash_word, mix};
+use crate::fingerprint::simhash::SimHash;
 
-use agent_kill_switch::fingerprint::naive::{Token, tokens};
-
-/// What stands for numbers, timestamps and ids.
+/// The hashes that stand for numbers, timestamps and ids.
 const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;
 const TIMESTAMP: u64 = 0x1C69_B3F7_4AC4_AE35;
 const ID: u64 = 0xD1B5_4A32_D192_ED03;
-/// Words after which a number says nothing.
-const COUNTED: [&str; 3] = ["id", "attempt", "retry"];
-/// Words after which what has been seen is forgotten for the first time; then after twice as many each time.
+/// Words after which the value of a number does not matter.
+const LABEL_WORDS: [&str; 3] = ["id", "attempt", "retry"];
+/// How many words pass before the set of seen features is cleared for the first time; then twice as many each time.
 const FIRST_WINDOW: u32 = 1024;
 
-/// Votes so far.
+/// The votes on each bit, and what else a fingerprint is made of.
 pub struct Counters {
     votes: [i64; 64],
     seen: HashSet<u64>,
@@ -53,10 +53,10 @@ impl Counters {
                     self.words.insert(hash);
                     self.add(hash);
                 }
-                Token::Number { digits, plain } => {
-                    let says_nothing = COUNTED.iter().any(|word| hash_word(word) == self.previous);
-                    if plain && !says_nothing {
-                        self.numbers = follow(self.numbers, hash_bytes(digits.as_bytes()));
+                Token::Number { digits, is_value } => {
+                    let is_label = LABEL_WORDS.iter().any(|word| hash_word(word) == self.previous);
+                    if is_value && !is_label {
+                        self.numbers = append(self.numbers, hash_bytes(digits.as_bytes()));
                     }
                     self.add(NUMBER);
                 }
@@ -67,23 +67,23 @@ impl Counters {
         }
     }
 
-    /// Takes what is no text, as one word.
+    /// Takes data that is not text, as a single word.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.add(hash_bytes(bytes));
     }
 
-    /// The fingerprint.
+    /// Returns the fingerprint.
     pub fn finish(self) -> Fingerprint {
         let bit = |(bit, votes): (usize, &i64)| u64::from(*votes > 0) << bit;
         Fingerprint {
             simhash: SimHash(self.votes.iter().enumerate().map(bit).sum()),
-            digest: (mix(follow(self.order, self.numbers)) >> 32) as u32,
+            digest: (mix(append(self.order, self.numbers)) >> 32) as u32,
             informative: self.words.len() >= 3,
         }
     }
 
-    /// Takes a word and the pair that it makes with the one before.
-    fn add(&mut self, word: u64) {
+    /// Takes the hash of a word, and the pair that it forms with the word before.
+    pub fn add(&mut self, word: u64) {
         if self.left == 0 {
             self.seen.clear();
             self.window *= 2;
@@ -91,8 +91,8 @@ impl Counters {
         }
         self.left -= 1;
         self.vote(word, 2);
-        self.vote(pair(self.previous, word), 1);
-        self.order = follow(self.order, word);
+        self.vote(hash_pair(self.previous, word), 1);
+        self.order = append(self.order, word);
         self.previous = word;
     }
 

@@ -1,37 +1,32 @@
-//! The rules of normalisation as regular expressions: passes over the whole text for UUIDs, timestamps and words, and
-//! a look at each word that holds a digit.
-//!
-//! This is the oracle of the streaming normaliser: the tests compare the two on arbitrary text, and the benchmarks
-//! measure how much faster the streaming one is. The module does not contain it, since nothing in the filter calls it.
-
-#![allow(clippy::panic, clippy::indexing_slicing)] // runs in tests and benchmarks only
+//! The rules of normalisation as regular expressions: a pass over the text for each of UUIDs, timestamps and words, and a
+//! closer look at each word that contains a digit.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// A piece of normalised text.
+/// A token of normalised text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
     /// Letters in lower case.
     Word(String),
-    /// Digits; `plain` where they stand free, as counts do.
+    /// A number.
     Number {
-        /// As they are written, without the groups after them.
+        /// The digits, without the groups after them.
         digits: &'a str,
-        /// Whether they stand free.
-        plain: bool,
+        /// Whether the number stands alone, so that its value may matter.
+        is_value: bool,
     },
-    /// `<TS>`
+    /// `<TS>`.
     Timestamp,
-    /// `<ID>`
+    /// `<ID>`.
     Id,
-    /// A character that is part of no word.
+    /// A character that is not part of a word.
     Gap(char),
 }
 
-/// The longest word.
+/// The length of the longest word, in bytes.
 const WORD_MAX: usize = 64;
 
 struct Rules {
@@ -100,7 +95,7 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 impl Rules {
-    /// A number with the groups after it; how long both are.
+    /// Takes a number with the groups after it, and returns their length.
     fn number<'a>(&self, text: &'a str, at: usize, digits: &'a str, out: &mut Vec<Token<'a>>) -> usize {
         let mut end = at + digits.len();
         while let Some(group) = self.group.captures(&text[end..]).and_then(|hit| hit.get(1)) {
@@ -110,15 +105,15 @@ impl Rules {
         let tied_before = before.is_some_and(|c| c.is_ascii_alphanumeric() || "#-_".contains(c));
         let tied_after = text[end..].starts_with(['-', '_']);
         let whole = end == at + digits.len();
-        out.push(Token::Number { digits, plain: whole && digits.len() <= 4 && !tied_before && !tied_after });
+        out.push(Token::Number { digits, is_value: whole && digits.len() <= 4 && !tied_before && !tied_after });
         end - at
     }
 
-    /// Letters and digits.
+    /// Takes a word of letters and digits.
     fn mixed<'a>(&self, word: &'a str, out: &mut Vec<Token<'a>>) {
         let digits: Vec<_> = self.digits.find_iter(word).collect();
         if self.hex_number.is_match(word) {
-            return out.push(Token::Number { digits: word, plain: false });
+            return out.push(Token::Number { digits: word, is_value: false });
         }
         if self.hex_id.is_match(word) || (word.len() >= 16 && digits.len() >= 2) {
             return out.push(Token::Id);
@@ -128,7 +123,7 @@ impl Rules {
             if number.start() > at {
                 out.push(Token::Word(word[at..number.start()].to_ascii_lowercase()));
             }
-            out.push(Token::Number { digits: number.as_str(), plain: false });
+            out.push(Token::Number { digits: number.as_str(), is_value: false });
             at = number.end();
         }
         if at < word.len() {
@@ -137,7 +132,7 @@ impl Rules {
     }
 }
 
-/// What stands between runs of ASCII letters and digits: gaps, and words of other letters.
+/// Takes the text between runs of ASCII letters and digits: gaps, and words beyond ASCII.
 fn between(text: &str, out: &mut Vec<Token<'_>>) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -149,13 +144,13 @@ fn between(text: &str, out: &mut Vec<Token<'_>>) {
         let ends = rest.char_indices().map(|(start, c)| (start + c.len_utf8(), c));
         let len = ends.take_while(|(end, c)| !c.is_ascii() && *end <= WORD_MAX).last().map_or(0, |(end, _)| end);
         let (run, later) = rest.split_at(len);
-        others(run, out);
+        non_ascii(run, out);
         rest = later;
     }
 }
 
-/// At most so many bytes of what is not ASCII.
-fn others(run: &str, out: &mut Vec<Token<'_>>) {
+/// Takes at most [`WORD_MAX`] bytes beyond ASCII.
+fn non_ascii(run: &str, out: &mut Vec<Token<'_>>) {
     let mut word = String::new();
     for c in run.chars() {
         let is_symbol = matches!(c as u32, 0x2000..=0x2BFF | 0x3000..=0x303F | 0xFE00..=0xFE0F | 0xFF00..=0xFF0F)
@@ -166,10 +161,12 @@ fn others(run: &str, out: &mut Vec<Token<'_>>) {
         if stands_alone && !word.is_empty() {
             out.push(Token::Word(std::mem::take(&mut word)));
         }
-        match () {
-            () if is_symbol => out.push(Token::Gap(c)),
-            () if stands_alone => out.push(Token::Word(c.to_lowercase().collect())),
-            () => word.extend(c.to_lowercase()),
+        if is_symbol {
+            out.push(Token::Gap(c));
+        } else if stands_alone {
+            out.push(Token::Word(c.to_lowercase().collect()));
+        } else {
+            word.extend(c.to_lowercase());
         }
     }
     if !word.is_empty() {
@@ -177,7 +174,7 @@ fn others(run: &str, out: &mut Vec<Token<'_>>) {
     }
 }
 
-/// The text as people are shown it: tokens, with the white space between them collapsed.
+/// Returns the normalised text, with a single space in place of white space.
 pub fn normalised(text: &str) -> String {
     let mut out = String::new();
     let mut space = false;
