@@ -1,9 +1,10 @@
-//! The sidecar of the agent kill switch: the filter's source of truth, and the place where a kill is recorded for good.
+//! The sidecar of the agent kill switch. It stores the agents' policies and state, tells the filters about changes, and
+//! records every kill.
 //!
-//! Data flows one way: [`api`] takes requests apart and calls [`service`], which holds the rules and speaks to a
-//! [`store`] in small transactional steps. [`serve`] puts them on a socket; [`cli`] is the same binary on the other end
-//! of it. Alerts and the dashboard stand beside [`api`]: they call [`service`] and nothing below it. [`replay`] stands
-//! alone: the detector on recorded runs, without any of these.
+//! Data flows one way: [`api`] and [`dashboard`] read requests and call [`service`], which holds the rules and changes
+//! the [`store`] in small transactions. [`alerts`] delivers what the service has put into its outbox. [`serve`] runs all
+//! of them on a socket. [`cli`] is the command line, most of which is a client of [`api`]. [`replay`] depends on none of
+//! these: it runs the filter's detector over recorded calls.
 
 pub mod alerts;
 pub mod api;

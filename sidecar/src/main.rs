@@ -1,4 +1,4 @@
-//! The binary: parse, run, exit. The only place where the process ends on purpose.
+//! The `kill-switch` binary: parses the command line, runs the command and sets the exit code.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `/v1/alerts`: who is told of loops, trying it out, and what was sent. A webhook's secret is shown once.
+//! `/v1/alerts`: alert rules, test notices, and the history of deliveries. A webhook's secret is shown once.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::App;
 use super::body::Object;
-use super::extract::RuleId;
+use super::extract::PathId;
+use super::page::cut;
 use super::params::Params;
 use super::problem::Result;
 use crate::alerts::masked;
@@ -16,7 +17,7 @@ use crate::model::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 use crate::service::RuleChange;
 use crate::store::DeliveryQuery;
 
-/// A rule as the API shows it: without its secret, and without what a target hides.
+/// An alert rule as the API shows it: without its secret, and with secret parts of its target masked.
 #[derive(Serialize)]
 pub(super) struct RuleView {
     rule_id: String,
@@ -50,7 +51,6 @@ impl From<AlertRule> for RuleView {
     }
 }
 
-/// Every rule.
 #[derive(Serialize)]
 pub(super) struct Rules {
     rules: Vec<RuleView>,
@@ -61,16 +61,16 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Rules>> {
     Ok(Json(Rules { rules: rules.into_iter().map(RuleView::from).collect() }))
 }
 
-pub(super) async fn get(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<Json<RuleView>> {
+pub(super) async fn get(State(app): State<App>, PathId(rule_id): PathId) -> Result<Json<RuleView>> {
     Ok(Json(app.service.alert_rule(&rule_id).await?.into()))
 }
 
-/// A rule and what its receiver verifies signatures with.
+/// A new rule, and the secret with which its receiver verifies signatures.
 #[derive(Serialize)]
 pub(super) struct Created {
     #[serde(flatten)]
     rule: RuleView,
-    /// Never to be seen again. Null where nothing is signed.
+    /// Shown only in this answer. Null for channels that are not signed.
     secret: Option<String>,
 }
 
@@ -81,18 +81,18 @@ pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Resu
 
 pub(super) async fn patch(
     State(app): State<App>,
-    RuleId(rule_id): RuleId,
+    PathId(rule_id): PathId,
     Object(body): Object,
 ) -> Result<Json<RuleView>> {
     Ok(Json(app.alerts.change_rule(&rule_id, RuleChange::parse(&body)?).await?.into()))
 }
 
-pub(super) async fn delete(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<StatusCode> {
+pub(super) async fn delete(State(app): State<App>, PathId(rule_id): PathId) -> Result<StatusCode> {
     app.service.delete_alert_rule(&rule_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn test(State(app): State<App>, RuleId(rule_id): RuleId) -> Result<Json<DeliveryView>> {
+pub(super) async fn test(State(app): State<App>, PathId(rule_id): PathId) -> Result<Json<DeliveryView>> {
     Ok(Json(app.alerts.test(&rule_id).await?.into()))
 }
 
@@ -137,7 +137,6 @@ impl From<Delivery> for DeliveryView {
     }
 }
 
-/// A page of what was sent.
 #[derive(Serialize)]
 pub(super) struct History {
     deliveries: Vec<DeliveryView>,
@@ -155,9 +154,7 @@ pub(super) async fn history(State(app): State<App>, mut params: Params) -> Resul
         limit: limit + 1,
     };
     params.finish()?;
-    let mut found = app.service.deliveries(&query).await?;
-    let has_more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next_cursor = found.last().filter(|_| has_more).map(|delivery| delivery.seq.to_string());
-    Ok(Json(History { deliveries: found.into_iter().map(DeliveryView::from).collect(), next_cursor }))
+    let found = app.service.deliveries(&query).await?;
+    let (deliveries, next_cursor) = cut(found, limit, |delivery| delivery.seq.to_string());
+    Ok(Json(History { deliveries: deliveries.into_iter().map(DeliveryView::from).collect(), next_cursor }))
 }

@@ -1,19 +1,19 @@
-//! Who asks, and whether they may.
+//! Authentication by bearer token, and the scope that a route needs.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
 
 use super::App;
+use super::failures::client_address;
 use super::problem::{Problem, Result};
 use crate::model::Scope;
 use crate::service::Identity;
 
-/// Lets a request through to a handler if its token grants the scope; the handler then finds the [`Identity`].
+/// Passes a request on if its token grants the scope that the route needs. The handler finds the caller's [`Identity`]
+/// in the request's extensions.
 pub(super) async fn require(
     State((app, needed)): State<(App, Scope)>,
     mut request: Request,
@@ -28,7 +28,7 @@ pub(super) async fn require(
     Ok(next.run(request).await)
 }
 
-/// What is not there is nobody's business without a token.
+/// Answers for paths that no route has. Only callers with a valid token learn that a path does not exist.
 pub(super) async fn not_found(State(app): State<App>, uri: Uri, request: Request) -> Result<Response> {
     identify(&app, &request)?;
     Err(Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path())))
@@ -36,23 +36,22 @@ pub(super) async fn not_found(State(app): State<App>, uri: Uri, request: Request
 
 pub(super) async fn method_not_allowed(State(app): State<App>, method: Method, request: Request) -> Result<Response> {
     identify(&app, &request)?;
-    Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not understood here")))
+    Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not allowed for this path")))
 }
 
 fn identify(app: &App, request: &Request) -> Result<Identity> {
-    let presented = bearer(request.headers());
-    if let Some(who) = presented.and_then(|secret| app.service.identify(secret)) {
+    let secret = bearer(request.headers());
+    if let Some(who) = secret.and_then(|secret| app.service.identify(secret)) {
         return Ok(who);
     }
     metrics::counter!("kill_switch_auth_failures_total").increment(1);
-    // Requests that did not come through a socket, as in a test, have no address.
-    let from = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    if let Some(seconds) = app.failures.note(from.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), Instant::now()) {
+    let from = client_address(request);
+    if let Some(seconds) = app.failures.record(from, Instant::now()) {
         let detail = "too many failed authentications from this address";
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds));
     }
-    tracing::warn!(?from, path = request.uri().path(), "authentication failed");
-    let detail = match presented {
+    tracing::warn!(%from, path = request.uri().path(), "authentication failed");
+    let detail = match secret {
         Some(_) => "the token is not valid",
         None => "an Authorization header with a bearer token is needed",
     };

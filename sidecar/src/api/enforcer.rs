@@ -1,6 +1,6 @@
-//! What filters use: sync, kill reports, observations.
+//! The routes that filters use: sync, kill reports and observations.
 //!
-//! Unlike the listings, sync ignores parameters that it does not know: an Envoy may be newer than its sidecar.
+//! Unlike the listings, sync ignores unknown parameters, because the filter may be newer than the sidecar.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) async fn kill(State(app): State<App>, Report(report): Report<KillRepo
     Ok(Json(app.service.take_kill(report).await?))
 }
 
-pub(super) async fn observe(
+pub(super) async fn observations(
     State(app): State<App>,
     Report(report): Report<Observations>,
 ) -> Result<Json<ObservationReceipt>> {

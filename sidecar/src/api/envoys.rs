@@ -1,4 +1,4 @@
-//! `/v1/envoys`: who polls, and how far each has come.
+//! `/v1/envoys`: which Envoys poll, and which revision each of them has applied.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,9 +15,9 @@ struct EnvoyEntry {
     last_seen: String,
 }
 
-/// The Envoys, and the revision that each should have.
 #[derive(Serialize)]
 pub(super) struct Envoys {
+    /// The revision that every Envoy should have applied.
     current_rev: u64,
     envoys: Vec<EnvoyEntry>,
 }

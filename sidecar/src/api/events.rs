@@ -1,4 +1,4 @@
-//! `/v1/events`: what happened, the newest first, or from a point onwards for those who follow.
+//! `/v1/events`: the events, newest first, or oldest first after a given event for clients that follow them.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,15 +7,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::App;
+use super::page::cut;
 use super::params::Params;
 use super::problem::{Problem, Result};
 use crate::clock::rfc3339;
 use crate::model::{Event, EventType};
 use crate::store::{EventQuery, EventRange};
 
-/// An event as the API shows it: what differs by type stands beside what every event has.
+/// An event as the API and the dashboard's export show it.
 #[derive(Serialize)]
-struct EventView<'a> {
+pub(crate) struct EventView<'a> {
     id: u64,
     at: String,
     event_type: EventType,
@@ -23,6 +24,7 @@ struct EventView<'a> {
     generation: u64,
     actor: &'a str,
     reason: &'a str,
+    /// Members that depend on the type of the event.
     #[serde(flatten)]
     detail: &'a Map<String, Value>,
 }
@@ -51,10 +53,9 @@ struct EventPage<'a> {
 
 pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<Response> {
     let limit = params.limit()?;
-    let range = range(&mut params)?;
     let types: Vec<_> = EventType::ALL.map(EventType::as_str).into();
     let query = EventQuery {
-        range,
+        range: range(&mut params)?,
         agent_id: params.text("agent_id"),
         event_type: params.parsed("event_type", &format!("one of {}", types.join(", ")), EventType::parse)?,
         since_ms: params.time("since")?,
@@ -62,18 +63,15 @@ pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<R
         limit: limit + 1,
     };
     params.finish()?;
-    let found = app.service.events(&query).await?;
-    let page = found.get(..limit as usize).unwrap_or(&found);
-    let has_more = found.len() > page.len();
-    let next_cursor = page.last().filter(|_| has_more).map(|event| event.id.to_string());
-    Ok(Json(EventPage { events: page.iter().map(EventView::from).collect(), next_cursor }).into_response())
+    let (events, next_cursor) = cut(app.service.events(&query).await?, limit, |event| event.id.to_string());
+    Ok(Json(EventPage { events: events.iter().map(EventView::from).collect(), next_cursor }).into_response())
 }
 
-/// Pages back in time by `cursor`; `after` asks for what came later, the oldest first.
+/// Reads `cursor`, which pages back in time, or `after`, which asks for later events, oldest first.
 fn range(params: &mut Params) -> Result<EventRange> {
     let cursor: Option<u64> = params.number("cursor")?;
     match (params.number("after")?, cursor) {
-        (Some(_), Some(_)) => Err(Problem::invalid("after", "after and cursor exclude each other")),
+        (Some(_), Some(_)) => Err(Problem::invalid("after", "after and cursor cannot be used together")),
         (Some(after), None) => Ok(EventRange::After(after)),
         (None, before) => Ok(EventRange::Before(before)),
     }

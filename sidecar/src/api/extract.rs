@@ -1,5 +1,7 @@
-//! What handlers take from a request besides its body.
+//! What handlers take from a request besides its body: the id in the path, the caller, and conditional headers.
 
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -7,47 +9,29 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use super::problem::{Problem, Result};
 use crate::service::{Caller, Identity, Precondition};
 
-/// The agent in the path, percent-decoded. Whether it can be an id at all is for the service to say.
-pub(super) struct AgentId(pub String);
+/// The one id in the path, percent-decoded. The service checks whether it is a valid one.
+pub(super) struct PathId(pub String);
 
-impl<S: Send + Sync> FromRequestParts<S> for AgentId {
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        segment(parts, state, "agent_id").await.map(Self)
+        let refused = |error: PathRejection| {
+            // With one text in the path, the only thing that can go wrong is that it is not UTF-8.
+            let field = if let PathRejection::FailedToDeserializePathParams(error) = &error
+                && let ErrorKind::InvalidUtf8InPathParam { key } = error.kind()
+            {
+                key.as_str()
+            } else {
+                "path"
+            };
+            Problem::invalid(field, error.body_text())
+        };
+        Path::from_request_parts(parts, state).await.map(|Path(id)| Self(id)).map_err(refused)
     }
 }
 
-/// The token in the path.
-pub(super) struct TokenId(pub String);
-
-impl<S: Send + Sync> FromRequestParts<S> for TokenId {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        segment(parts, state, "token_id").await.map(Self)
-    }
-}
-
-/// The alert rule in the path.
-pub(super) struct RuleId(pub String);
-
-impl<S: Send + Sync> FromRequestParts<S> for RuleId {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        segment(parts, state, "rule_id").await.map(Self)
-    }
-}
-
-async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String> {
-    match Path::<String>::from_request_parts(parts, state).await {
-        Ok(Path(segment)) => Ok(segment),
-        Err(error) => Err(Problem::invalid(name, error.body_text())),
-    }
-}
-
-/// Who asks for a change and what they believe, out of the token and `If-Match` or `If-None-Match`.
+/// Who asks for a change, and under which condition: read from the token and from `If-Match` or `If-None-Match`.
 pub(super) struct Asking(pub Caller);
 
 impl<S: Send + Sync> FromRequestParts<S> for Asking {
@@ -62,36 +46,36 @@ impl<S: Send + Sync> FromRequestParts<S> for Asking {
 
 fn precondition(headers: &HeaderMap) -> Result<Precondition> {
     if let Some(value) = headers.get(header::IF_MATCH) {
-        return match listed(value).as_slice() {
+        return match entity_tags(value).as_slice() {
             ["*"] => Ok(Precondition::Exists),
-            // A tag that is none of ours matches nothing, which is what the caller must hear.
+            // A tag that is not a revision matches no agent, so the change is refused with 412.
             tags => Ok(Precondition::Revision(tags.iter().filter_map(|tag| revision(tag)).collect())),
         };
     }
-    match headers.get(header::IF_NONE_MATCH).map(|value| value.as_bytes()) {
+    match headers.get(header::IF_NONE_MATCH).map(HeaderValue::as_bytes) {
         None => Ok(Precondition::None),
         Some(b"*") => Ok(Precondition::Absent),
         Some(_) => {
-            let detail = "a change understands If-None-Match: * only";
+            let detail = "a change can only be made with If-None-Match: *, not with an entity tag";
             Err(Problem::invalid(header::IF_NONE_MATCH.as_str(), detail))
         }
     }
 }
 
-/// The entity tag of a revision.
+/// The `ETag` header of a revision.
 pub(super) fn etag(rev: u64) -> (HeaderName, HeaderValue) {
-    // Digits and quotes are always a header value.
+    // Digits and quotes are always a valid header value; the fallback is never used.
     let value = HeaderValue::try_from(format!("\"{rev}\"")).unwrap_or(HeaderValue::from_static("\"0\""));
     (header::ETAG, value)
 }
 
-/// Whether the client already has this revision.
+/// Returns whether `If-None-Match` says that the client already has this revision.
 pub(super) fn has_revision(headers: &HeaderMap, rev: u64) -> bool {
     let Some(value) = headers.get(header::IF_NONE_MATCH) else { return false };
-    listed(value).iter().any(|tag| *tag == "*" || revision(tag.trim_start_matches("W/")) == Some(rev))
+    entity_tags(value).iter().any(|tag| *tag == "*" || revision(tag.trim_start_matches("W/")) == Some(rev))
 }
 
-fn listed(value: &HeaderValue) -> Vec<&str> {
+fn entity_tags(value: &HeaderValue) -> Vec<&str> {
     value.to_str().unwrap_or_default().split(',').map(str::trim).collect()
 }
 

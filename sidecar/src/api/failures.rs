@@ -1,29 +1,32 @@
-//! A limit on failed authentications, per address.
+//! A limit on failed authentications per client address.
 //!
-//! Tokens carry 256 random bits: guessing one is hopeless at any rate, and this is no protection against it. It keeps a
-//! stranger from filling the log and the processor with attempts. A valid token is never held up, so nobody can lock
-//! out the Envoys behind the same address.
+//! Tokens have 256 random bits and cannot be guessed at any rate. For them the limit only keeps a stranger from filling
+//! the log and using up the processor, and a valid token is always accepted, so nobody can lock out the Envoys behind the
+//! same address. The dashboard's password is weaker, so sign-in also asks [`Failures::wait_seconds`] before checking it.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use axum::extract::{ConnectInfo, Request};
 use tokio::time::{Duration, Instant};
 
-/// Failures of one address that are answered as such within [`PERIOD`].
+/// How many failures an address may have within [`PERIOD`].
 const ALLOWED: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
-/// Addresses remembered; past it, everybody's count starts over.
+/// How many addresses are remembered. When there are more, all counts start again at zero.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// Who failed how often.
+type Counts = HashMap<IpAddr, (Instant, u32)>;
+
+/// For each address, when its current period began and how many failures it has had since.
 #[derive(Default)]
-pub(crate) struct Failures(Mutex<HashMap<IpAddr, (Instant, u32)>>);
+pub(crate) struct Failures(Mutex<Counts>);
 
 impl Failures {
-    /// Notes a failure; after too many, how many seconds are left until the next is looked at.
-    pub(crate) fn note(&self, from: IpAddr, now: Instant) -> Option<u64> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Counts a failure. Returns how many seconds are left of the period if the address has failed too often.
+    pub(crate) fn record(&self, from: IpAddr, now: Instant) -> Option<u64> {
+        let mut counts = self.counts();
         if counts.len() >= MAX_ADDRESSES {
             counts.clear();
         }
@@ -35,16 +38,24 @@ impl Failures {
         *count = count.saturating_add(1);
         (*count > ALLOWED).then(|| PERIOD.saturating_sub(elapsed).as_secs().max(1))
     }
-}
 
-impl Failures {
-    /// Whether an address has failed too often, and for how many seconds that holds; nothing is counted.
-    pub(crate) fn held_up(&self, from: IpAddr, now: Instant) -> Option<u64> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns how many seconds the address must wait before its next attempt, if it has used up its failures.
+    pub(crate) fn wait_seconds(&self, from: IpAddr, now: Instant) -> Option<u64> {
+        let counts = self.counts();
         let (since, count) = counts.get(&from)?;
         let left = PERIOD.saturating_sub(now.saturating_duration_since(*since));
         (*count >= ALLOWED && !left.is_zero()).then(|| left.as_secs().max(1))
     }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the address of the client. Requests that did not arrive on a socket count as coming from loopback.
+pub(crate) fn client_address(request: &Request) -> IpAddr {
+    let info = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    info.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |info| info.0.ip())
 }
 
 #[cfg(test)]
@@ -52,15 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_failures_of_one_address_are_cut_off_until_the_period_is_over() {
+    fn an_address_that_fails_too_often_must_wait_until_the_period_ends() {
         let failures = Failures::default();
-        let (home, away): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
+        let (client, other): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         let start = Instant::now();
         for attempt in 1..=ALLOWED {
-            assert_eq!(failures.note(home, start), None, "attempt {attempt}");
+            assert_eq!(failures.record(client, start), None, "attempt {attempt}");
         }
-        assert_eq!(failures.note(home, start + Duration::from_secs(20)), Some(40));
-        assert_eq!(failures.note(away, start), None, "another address is not affected");
-        assert_eq!(failures.note(home, start + PERIOD), None, "the next period starts afresh");
+        assert_eq!(failures.record(client, start + Duration::from_secs(20)), Some(40));
+        assert_eq!(failures.record(other, start), None, "another address is not affected");
+        assert_eq!(failures.record(client, start + PERIOD), None, "the next period starts at zero");
     }
 }

@@ -1,4 +1,4 @@
-//! `/healthz`: the process answers. `/readyz`: and its database can be written.
+//! `/healthz` says that the process answers; `/readyz`, that its database can also be written.
 
 use axum::extract::State;
 use axum::http::StatusCode;

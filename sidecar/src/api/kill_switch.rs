@@ -1,4 +1,4 @@
-//! `/v1/agents/{agent_id}/kill-switch`: the kill switch of one agent by itself.
+//! `/v1/agents/{agent_id}/kill-switch`: only the kill switch settings of an agent.
 
 use agent_kill_switch::policy::highest_score;
 use agent_kill_switch::wire::{Action, Counting};
@@ -9,12 +9,11 @@ use serde::Serialize;
 
 use super::App;
 use super::body::Object;
-use super::extract::{AgentId, Asking, etag};
+use super::extract::{Asking, PathId, etag};
 use super::problem::Result;
 use crate::model::Agent;
 use crate::service::{Change, Names};
 
-/// The settings, and what they can lead to.
 #[derive(Serialize)]
 struct KillSwitchView {
     kill_switch_enabled: bool,
@@ -23,7 +22,7 @@ struct KillSwitchView {
     action: Action,
     counting: Counting,
     retry_after_seconds: u32,
-    /// The highest score that this window can reach: the threshold must stay below it.
+    /// The highest score that a window of this size can reach. The threshold must be below it.
     highest_score: f64,
 }
 
@@ -41,13 +40,13 @@ fn shown(agent: &Agent) -> Response {
     ([etag(agent.rev)], Json(view)).into_response()
 }
 
-pub(super) async fn get(State(app): State<App>, AgentId(id): AgentId) -> Result<Response> {
+pub(super) async fn get(State(app): State<App>, PathId(id): PathId) -> Result<Response> {
     Ok(shown(&app.service.agent(&id).await?))
 }
 
 pub(super) async fn patch(
     State(app): State<App>,
-    AgentId(id): AgentId,
+    PathId(id): PathId,
     Asking(caller): Asking,
     Object(body): Object,
 ) -> Result<Response> {

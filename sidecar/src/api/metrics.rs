@@ -1,9 +1,9 @@
-//! `/metrics`, in Prometheus' text form.
+//! `/metrics`, in Prometheus' text format.
 //!
-//! Counters and latencies go through the process-wide recorder. What describes this moment (sync age of each Envoy,
-//! depth of the outbox) is written out when asked for, so that an Envoy that is gone leaves no line behind.
+//! Counters and latencies are collected by a recorder for the whole process. Gauges that describe the present (how long
+//! ago each Envoy synced, how many alerts wait) are set in a new recorder for each scrape, so that an Envoy that is gone
+//! leaves no line behind.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -15,11 +15,13 @@ use tokio::time::Instant;
 
 use super::App;
 use super::problem::Result;
+use crate::service::Service;
 
-/// Seconds; the last one is a full long poll.
+/// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// The recorder of this process, installed on first use; none if another one was there before.
+/// Returns the recorder of this process, which is installed on first use. Returns `None` if the process already had
+/// another recorder.
 pub fn install_recorder() -> Option<&'static PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     let install = || PrometheusBuilder::new().set_buckets(&BUCKETS).ok()?.install_recorder().ok();
@@ -29,16 +31,23 @@ pub fn install_recorder() -> Option<&'static PrometheusHandle> {
 }
 
 fn describe() {
-    metrics::describe_counter!("kill_switch_kills_total", "Kill reports taken, by what became of them");
+    metrics::describe_counter!("kill_switch_kills_total", "Kill reports received, by outcome");
     metrics::describe_counter!("kill_switch_requests_total", "Agents' requests that filters saw");
     metrics::describe_counter!("kill_switch_requests_refused_total", "Agents' requests that filters refused");
-    metrics::describe_counter!("kill_switch_agents_over_limit_total", "Unknown agents left out");
+    metrics::describe_counter!(
+        "kill_switch_agents_over_limit_total",
+        "Unknown agents that were ignored because traffic may not create more"
+    );
     metrics::describe_counter!("kill_switch_auth_failures_total", "Requests without a valid token");
-    metrics::describe_counter!("kill_switch_alert_attempts_total", "Tries to deliver an alert, by channel and outcome");
+    metrics::describe_counter!(
+        "kill_switch_alert_attempts_total",
+        "Attempts to deliver an alert, by channel and outcome"
+    );
     metrics::describe_histogram!("kill_switch_api_request_seconds", "Time to answer, by route");
 }
 
-/// Times a request, by route rather than by path: paths hold agent ids, and those have no end.
+/// Measures how long a request takes. The label is the route, not the path, because paths contain agent ids and their
+/// number is not bounded.
 pub(super) async fn measure(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().to_string();
@@ -52,34 +61,23 @@ pub(super) async fn measure(request: Request, next: Next) -> Response {
 
 pub(super) async fn render(State(app): State<App>) -> Result<Response> {
     let mut text = install_recorder().map(PrometheusHandle::render).unwrap_or_default();
-    let depth = app.service.alert_outbox_depth().await?;
-    let rev = app.service.rev();
-    let _ = write!(
-        text,
-        "# TYPE kill_switch_alert_outbox_depth gauge\nkill_switch_alert_outbox_depth {depth}\n\
-         # TYPE kill_switch_revision gauge\nkill_switch_revision {rev}\n"
-    );
-    sync_ages(&app, &mut text);
+    let alerts = app.service.alert_outbox_depth().await?;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || set_gauges(&app.service, alerts));
+    text.push_str(&recorder.handle().render());
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }
 
-fn sync_ages(app: &App, text: &mut String) {
-    let (now_ms, current) = (app.service.now(), app.service.rev());
-    let envoys = app.service.envoys();
-    text.push_str("# TYPE kill_switch_sync_age_seconds gauge\n");
-    for envoy in &envoys {
-        let age = now_ms.saturating_sub(envoy.last_seen_ms) as f64 / 1000.0;
-        let _ = writeln!(text, "kill_switch_sync_age_seconds{{envoy=\"{}\"}} {age}", escape(&envoy.envoy));
+fn set_gauges(service: &Service, waiting_alerts: usize) {
+    let (now_ms, rev) = (service.now(), service.rev());
+    metrics::gauge!("kill_switch_alert_outbox_depth").set(waiting_alerts as f64);
+    metrics::gauge!("kill_switch_revision").set(rev as f64);
+    for envoy in service.envoys() {
+        let age_ms = now_ms.saturating_sub(envoy.last_seen_ms);
+        let behind = rev.saturating_sub(envoy.applied_rev.unwrap_or_default());
+        let label = [("envoy", envoy.envoy)];
+        metrics::gauge!("kill_switch_sync_age_seconds", &label).set(age_ms as f64 / 1000.0);
+        metrics::gauge!("kill_switch_sync_behind_revisions", &label).set(behind as f64);
     }
-    text.push_str("# TYPE kill_switch_sync_behind_revisions gauge\n");
-    for envoy in &envoys {
-        let behind = current.saturating_sub(envoy.applied_rev.unwrap_or_default());
-        let _ = writeln!(text, "kill_switch_sync_behind_revisions{{envoy=\"{}\"}} {behind}", escape(&envoy.envoy));
-    }
-}
-
-/// A label's value: the format has three characters that must not stand for themselves.
-fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,9 +1,10 @@
-//! The HTTP interface: extract, call the service, respond.
+//! The HTTP API. Handlers read a request, call the service and write the answer; they contain no SQL and no rules.
 //!
-//! No SQL and no rules. Every route is one line of [`routes`], with the scope that it needs, so that none can be added
-//! without deciding who may use it, and so that a test can hold the OpenAPI document against the same list.
+//! Every route is one line of [`routes`], together with the scope that it needs. A route therefore cannot be added
+//! without deciding who may use it, and a test can compare the OpenAPI document with the same list.
 //!
-//! Every answer carries [`MARKER`]: behind Envoy a 503 may be Envoy's own, and the filter must tell the two apart.
+//! Every answer carries the header [`MARKER`]. The filter needs it to tell an answer of the sidecar from one that Envoy
+//! made itself, such as a 503.
 
 use std::sync::Arc;
 
@@ -25,23 +26,24 @@ mod auth;
 mod body;
 mod enforcer;
 mod envoys;
-mod events;
+pub(crate) mod events;
 mod extract;
 pub(crate) mod failures;
 mod health;
 mod kill_switch;
 mod metrics;
 mod openapi;
+pub(crate) mod page;
 mod params;
-mod problem;
+pub(crate) mod problem;
 mod tokens;
 
 pub use metrics::install_recorder;
 
-/// The header that only the sidecar itself sends; its value is the version.
+/// The header that marks every answer of the sidecar. Its value is the sidecar's version.
 pub const MARKER: HeaderName = HeaderName::from_static("x-kill-switch");
 
-/// What handlers share.
+/// The state that all handlers share.
 #[derive(Clone)]
 pub struct App {
     service: Arc<Service>,
@@ -50,19 +52,19 @@ pub struct App {
 }
 
 impl App {
-    /// The interface of a service and its alerts.
+    /// Creates the state of an API over this service and its alerts.
     pub fn new(service: Arc<Service>, alerts: Arc<Alerts>) -> Self {
         Self { service, alerts, failures: Arc::default() }
     }
 }
 
-/// One thing that can be asked.
+/// A route of the API.
 pub struct Route {
-    /// How.
+    /// The HTTP method.
     pub method: Method,
-    /// Where.
+    /// The path, with parameters in braces.
     pub path: &'static str,
-    /// Who may ask; nobody needs a token where there is none.
+    /// The scope that the caller's token needs. `None` if no token is needed.
     pub scope: Option<Scope>,
     handler: MethodRouter<App>,
 }
@@ -72,12 +74,12 @@ where
     H: Handler<T, App>,
     T: 'static,
 {
-    // Every method used below has a filter; anything else would answer GET and fail the OpenAPI test.
+    // All methods below have a filter. One that had none would be served as GET, and the OpenAPI test would fail.
     let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
     Route { method, path, scope, handler: on(filter, handler) }
 }
 
-/// Everything that can be asked.
+/// Returns all routes of the API.
 pub fn routes() -> Vec<Route> {
     const OPEN: Option<Scope> = None;
     const ENFORCER: Option<Scope> = Some(Scope::Enforcer);
@@ -90,7 +92,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::GET, "/openapi.json", VIEWER, openapi::document),
         route(Method::GET, "/v1/sync", ENFORCER, enforcer::sync),
         route(Method::POST, "/v1/kills", ENFORCER, enforcer::kill),
-        route(Method::POST, "/v1/observations", ENFORCER, enforcer::observe),
+        route(Method::POST, "/v1/observations", ENFORCER, enforcer::observations),
         route(Method::GET, "/v1/agents", VIEWER, agents::list),
         route(Method::GET, "/v1/agents/{agent_id}", VIEWER, agents::get),
         route(Method::PUT, "/v1/agents/{agent_id}", OPERATOR, agents::put),
@@ -116,7 +118,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The router of it all.
+/// Returns the router that serves all [`routes`].
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for Route { path, scope, handler, .. } in routes() {

@@ -1,7 +1,7 @@
-//! `/openapi.json`: the interface, described for machines.
+//! `/openapi.json`: the OpenAPI description of this interface.
 //!
-//! Kept by hand, since the types that it describes are the filter's own and carry no schema; `tests/it/openapi.rs`
-//! holds it against the list of routes and against what the routes really answer.
+//! The document is written by hand (see `docs/adr/0007-openapi-by-hand.md`). `tests/it/openapi.rs` compares it with the
+//! list of routes and with real answers.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

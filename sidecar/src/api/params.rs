@@ -1,7 +1,6 @@
-//! Query parameters, with refusals that name them.
+//! Query parameters, and errors that name the wrong one.
 //!
-//! A parameter that nobody asked for is refused like an unknown field: a filter that is misspelt must not list
-//! everything.
+//! Unknown parameters are refused: a misspelt filter must not list everything.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -14,11 +13,11 @@ use super::problem::{Problem, Result};
 use crate::clock::parse_rfc3339;
 use crate::model::Millis;
 
-/// The most that one page holds.
+/// How many entries a page can have at most.
 const MAX_LIMIT: u32 = 1_000;
 const DEFAULT_LIMIT: u32 = 100;
 
-/// What stands behind the question mark.
+/// The parameters that have not been read yet.
 pub(super) struct Params(BTreeMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -33,12 +32,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// A parameter as text; absent and empty are the same.
+    /// Takes a parameter as text. Returns `None` if it is absent or empty.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
 
-    /// A parameter that `parse` understands; `expected` says what it must be.
+    /// Takes a parameter and parses it. `expected` completes the error message "NAME must be ...".
     pub(super) fn parsed<T>(
         &mut self,
         name: &str,
@@ -50,36 +49,29 @@ impl Params {
         parse(&value).map(Some).ok_or_else(refused)
     }
 
-    /// A whole number.
     pub(super) fn number<T: FromStr>(&mut self, name: &str) -> Result<Option<T>> {
         self.parsed(name, "a whole number", |value| value.parse().ok())
     }
 
-    /// `true` or `false`.
     pub(super) fn boolean(&mut self, name: &str) -> Result<Option<bool>> {
         self.parsed(name, "true or false", |value| value.parse().ok())
     }
 
-    /// A time.
     pub(super) fn time(&mut self, name: &str) -> Result<Option<Millis>> {
         self.parsed(name, "a time like 2024-01-15T10:30:00Z", parse_rfc3339)
     }
 
-    /// How many to list.
+    /// Takes `limit`, the size of the page.
     pub(super) fn limit(&mut self) -> Result<u32> {
         let expected = format!("a whole number from 1 to {MAX_LIMIT}");
         let parse = |value: &str| value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
         Ok(self.parsed("limit", &expected, parse)?.unwrap_or(DEFAULT_LIMIT))
     }
 
-    /// Refuses what nobody asked for.
+    /// Refuses the request if it has a parameter that was not read.
     pub(super) fn finish(self) -> Result<()> {
-        match self.0.into_keys().next() {
-            None => Ok(()),
-            Some(name) => {
-                let detail = format!("{} is not a parameter of this listing", name.escape_debug());
-                Err(Problem::invalid(name, detail))
-            }
-        }
+        let Some(name) = self.0.into_keys().next() else { return Ok(()) };
+        let detail = format!("{} is not a parameter of this listing", name.escape_debug());
+        Err(Problem::invalid(name, detail))
     }
 }

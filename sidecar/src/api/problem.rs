@@ -1,7 +1,6 @@
-//! Refusals as problem details (RFC 9457): what is wrong, with which field, and what would be right.
+//! Errors as problem details (RFC 9457): what is wrong, with which field, and what would be right.
 //!
-//! Nothing of the database or the machine leaks: what only the operator can mend goes to the log, and the client is
-//! told when to try again.
+//! Errors of the database are logged, not shown: the client only learns when to try again.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,13 +9,13 @@ use serde::Serialize;
 
 use crate::service::Error;
 
-/// A refusal.
+/// An error answer.
 #[derive(Debug, Serialize)]
 pub(super) struct Problem {
-    /// What kind, in two words; the same for every refusal of its status.
+    /// The name of the status.
     title: &'static str,
     status: u16,
-    /// What exactly, for a person.
+    /// What exactly is wrong, for a person.
     detail: String,
     /// The field to change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,23 +47,29 @@ impl Problem {
     }
 }
 
+/// Returns the HTTP status for an error of the service, in the API and in the dashboard.
+pub(crate) fn status(error: &Error) -> StatusCode {
+    match error {
+        Error::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        Error::NotFound { .. } => StatusCode::NOT_FOUND,
+        Error::Precondition { .. } => StatusCode::PRECONDITION_FAILED,
+        Error::Conflict { .. } => StatusCode::CONFLICT,
+        Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let detail = error.to_string();
+        let problem = Self::new(status(&error), error.to_string());
         match error {
-            Error::Invalid { field, .. } => Self::invalid(field, detail),
-            Error::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, detail),
-            Error::Precondition { .. } => Self::new(StatusCode::PRECONDITION_FAILED, detail),
-            Error::Conflict { field, .. } => {
-                Self { field: Some(field.to_owned()), ..Self::new(StatusCode::CONFLICT, detail) }
-            }
+            Error::Invalid { field, .. } => Self { field: Some(field), ..problem },
+            Error::Conflict { field, .. } => Self { field: Some(field.to_owned()), ..problem },
+            Error::NotFound { .. } | Error::Precondition { .. } => problem,
             Error::Store(error) => {
                 tracing::error!(%error, transient = error.is_transient(), "the store failed");
-                Self::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "the database did not answer; read again before a change is repeated",
-                )
-                .retry_after(1)
+                let detail = "the database did not answer, so a change may or may not have been made: \
+                              read the current state before you repeat it";
+                Self { detail: detail.to_owned(), ..problem }.retry_after(1)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `/v1/tokens`: made, listed and revoked by operators. A secret is shown once, when it is made.
+//! `/v1/tokens`: create, list and revoke tokens. A token's secret is shown once, when it is created.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::App;
 use super::body::Object;
-use super::extract::TokenId;
+use super::extract::PathId;
 use super::problem::{Problem, Result};
 use crate::clock::rfc3339;
 use crate::model::{Scope, Token};
@@ -48,13 +48,13 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Tokens>> {
 pub(super) struct Created {
     #[serde(flatten)]
     token: TokenView,
-    /// Never to be seen again.
+    /// Shown only in this answer.
     secret: String,
 }
 
 pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Result<(StatusCode, Json<Created>)> {
     if let Some(field) = body.keys().find(|field| !["name", "scope"].contains(&field.as_str())) {
-        return Err(Problem::invalid(field, "only name and scope are understood here"));
+        return Err(Problem::invalid(field, "only name and scope can be set"));
     }
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
     let no_scope = || Problem::invalid("scope", "scope must be enforcer, viewer or operator");
@@ -63,7 +63,7 @@ pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Resu
     Ok((StatusCode::CREATED, Json(Created { token: made.token.into(), secret: made.secret })))
 }
 
-pub(super) async fn revoke(State(app): State<App>, TokenId(token_id): TokenId) -> Result<StatusCode> {
+pub(super) async fn revoke(State(app): State<App>, PathId(token_id): PathId) -> Result<StatusCode> {
     app.service.revoke_token(&token_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

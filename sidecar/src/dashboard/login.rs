@@ -66,12 +66,12 @@ pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request
         return Err(Refusal::Forged);
     }
     // Looked at before the password is: guessing must not be free.
-    if let Some(seconds) = dashboard.failures.held_up(from, Instant::now()) {
+    if let Some(seconds) = dashboard.failures.wait_seconds(from, Instant::now()) {
         return Err(Refusal::TooMany(seconds));
     }
     let Some(session) = dashboard.service.sign_in(fields.text("secret")).await? else {
         metrics::counter!("kill_switch_auth_failures_total").increment(1);
-        dashboard.failures.note(from, Instant::now());
+        dashboard.failures.record(from, Instant::now());
         tracing::warn!(%from, "signing in failed");
         return show(
             &dashboard,
