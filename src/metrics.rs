@@ -1,9 +1,9 @@
-//! What is counted, and under which name. docs/operations.md explains each; a test holds the two together.
+//! The metrics and their names. docs/operations.md explains each of them, and a test checks that none is missing there.
 
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Requests, by what became of them.
+    /// Requests, by outcome.
     Requests(Outcome),
     /// Loops that deactivated an agent.
     Kills,
@@ -13,56 +13,56 @@ pub enum Metric {
     WouldKills,
     /// Answers that could not be read.
     AnswersUnread,
-    /// Seconds since the sidecar was last heard of.
+    /// Seconds since the last answer of the sidecar.
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
     OutboxDepth,
-    /// The filter's own time per judged request, in microseconds.
+    /// The time that the filter itself takes for a scored request, in microseconds.
     FilterMicroseconds,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Judged and forwarded.
+    /// It was scored and forwarded.
     Allowed,
-    /// The kill switch is off for its agent.
+    /// The kill switch is off for its agent, so it passed.
     Off,
     /// The sidecar does not know its agent yet.
     UnknownAgent,
     /// It names no agent.
     NoAgent,
-    /// It names something that is no agent id.
+    /// Its agent id is not valid.
     BadAgentId,
     /// No policy has arrived yet.
     NoPolicy,
-    /// Its agent is inactive.
+    /// It was refused because its agent is inactive.
     RefusedInactive,
-    /// Its agent is blocked for a while.
+    /// It was refused because its agent is blocked for a while.
     RefusedBlocked,
-    /// Refused because no policy has arrived yet.
+    /// It was refused because no policy has arrived yet.
     RefusedNoPolicy,
-    /// Refused because it names no valid agent.
+    /// It was refused because it names no valid agent.
     RefusedAgentId,
-    /// The request that showed the loop.
+    /// It completed a loop and was refused.
     Tripped,
-    /// No body, or a body that asks nothing.
+    /// It has no body, or it is not a call.
     Empty,
-    /// A body over the cap.
+    /// Its body is larger than `max_request_bytes`.
     TooLarge,
-    /// A compressed body.
+    /// Its body is compressed.
     Compressed,
-    /// An upgrade, a tunnel or gRPC.
+    /// It is an upgrade, a tunnel or gRPC.
     NotHttp,
-    /// A body that begins like JSON and is not.
+    /// Its body begins like JSON and is not valid JSON.
     Malformed,
-    /// Too many writers at once.
+    /// Too many workers wrote the same window at once.
     Contended,
-    /// Another pass over a request that was judged before.
+    /// It was scored in an earlier pass, before an internal redirect.
     Redirected,
 }
 
-/// Every outcome, with the name it is counted under.
+/// Every outcome with the name of its counter.
 pub const OUTCOMES: [(Outcome, &str); 18] = [
     (Outcome::Allowed, "kill_switch.requests.allowed"),
     (Outcome::Off, "kill_switch.requests.off"),
@@ -84,7 +84,7 @@ pub const OUTCOMES: [(Outcome, &str); 18] = [
     (Outcome::Redirected, "kill_switch.requests.redirected"),
 ];
 
-/// Every other metric, with its name and kind.
+/// Every other metric with its name and kind.
 pub const OTHERS: [(Metric, &str, Kind); 7] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
@@ -96,7 +96,7 @@ pub const OTHERS: [(Metric, &str, Kind); 7] = [
 ];
 
 impl Metric {
-    /// Its place in [`all`].
+    /// Returns the position of the metric in [`all`].
     pub fn index(self) -> usize {
         match self {
             Self::Requests(outcome) => outcome as usize,
@@ -111,18 +111,18 @@ impl Metric {
     }
 }
 
-/// How a metric behaves.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only rises.
+    /// A number that only rises.
     Counter,
-    /// A level.
+    /// A current value.
     Gauge,
-    /// A distribution.
+    /// A distribution of values.
     Histogram,
 }
 
-/// Every metric, with its name and kind.
+/// Returns every metric with its name and kind.
 pub fn all() -> impl Iterator<Item = (Metric, &'static str, Kind)> {
     let outcomes = OUTCOMES.iter().map(|&(outcome, name)| (Metric::Requests(outcome), name, Kind::Counter));
     outcomes.chain(OTHERS.iter().copied())
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_is_where_its_index_says() {
+    fn the_index_of_every_metric_is_its_position() {
         for (index, (metric, name, _)) in all().enumerate() {
             assert_eq!(metric.index(), index, "{name}");
         }

@@ -1,15 +1,15 @@
-//! What filter and sidecar say to each other: policy sync, kill reports, observations.
+//! The types that the filter and the sidecar exchange: policies, kill reports and observations.
 //!
-//! Serde types only, no behaviour. Fields are only ever added, each with a default, and unknown ones are ignored, so
-//! that an Envoy and a sidecar of neighbouring versions understand each other. The JSON names are also the names of the
-//! management API, the events and the documentation: one word for one thing.
+//! Fields are only ever added, each with a default, and unknown fields are ignored, so that an Envoy and a sidecar of
+//! neighbouring versions understand each other. The JSON names are also used in the management API, in events and in the
+//! documentation.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A word that is none of the values of an enum.
+/// A word is not one of the values of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     /// The words that are allowed, as they are listed in a message.
@@ -24,18 +24,18 @@ impl fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
-/// Who switched an agent off.
+/// Who deactivated an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeactivatedBy {
-    /// A loop was detected.
+    /// The kill switch did, because it detected a loop.
     KillSwitch,
-    /// A person did it.
+    /// A person did.
     Manual,
 }
 
 impl DeactivatedBy {
-    /// The word that stands for this value in JSON and in the database.
+    /// Returns the word for this value in JSON and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::KillSwitch => "kill_switch",
@@ -60,14 +60,14 @@ pub enum Action {
     /// The agent is inactive until a person activates it.
     #[default]
     Deactivate,
-    /// Requests are refused with 429 for `retry_after_seconds`, then the window starts afresh.
+    /// Requests are refused with 429 for `retry_after_seconds`. Then a fresh window starts.
     Block,
-    /// Nothing is refused; what would have happened is recorded.
+    /// Nothing is refused. What would have happened is recorded.
     Observe,
 }
 
 impl Action {
-    /// The word that stands for this value in JSON and in the database.
+    /// Returns the word for this value in JSON and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deactivate => "deactivate",
@@ -91,7 +91,7 @@ impl FromStr for Action {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {
-    /// The specification to the letter.
+    /// Repeats are counted to the letter of the specification.
     Literal,
     /// A repeat counts only if it got the agent nowhere.
     #[default]
@@ -99,12 +99,7 @@ pub enum Counting {
 }
 
 impl Counting {
-    /// The way of counting that `as u8` gives this code to.
-    pub fn from_code(code: u8) -> Option<Self> {
-        [Self::Literal, Self::Progress].into_iter().find(|counting| *counting as u8 == code)
-    }
-
-    /// The word that stands for this value in JSON and in the database.
+    /// Returns the word for this value in JSON and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Literal => "literal",
@@ -122,20 +117,20 @@ impl FromStr for Counting {
     }
 }
 
-/// One agent as the filter must treat it.
+/// The policy of one agent, as the filter enforces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPolicy {
     /// The agent's id, as its requests carry it.
     pub agent_id: String,
-    /// Inactive agents get the inactive reply.
+    /// Whether the agent may call. Calls of an inactive agent are refused.
     pub active: bool,
-    /// Why it is inactive; null while it is active.
+    /// Who deactivated the agent, or null while it is active.
     #[serde(default)]
     pub deactivated_by: Option<DeactivatedBy>,
-    /// Rises with every activation. State of another generation is void.
+    /// Increases with every activation. Windows and kills of another generation do not count.
     #[serde(default)]
     pub generation: u64,
-    /// Off: the body is not looked at.
+    /// Whether the kill switch is on. If it is off, bodies are not read.
     #[serde(default)]
     pub kill_switch_enabled: bool,
     /// How many calls are looked at, the current one included.
@@ -144,13 +139,13 @@ pub struct AgentPolicy {
     /// The score that must be exceeded.
     #[serde(default = "default_threshold")]
     pub kill_switch_threshold: f64,
-    /// What a detected loop leads to.
+    /// What happens when a loop is detected.
     #[serde(default)]
     pub action: Action,
     /// How repeats are counted.
     #[serde(default)]
     pub counting: Counting,
-    /// With `action: block`, how long requests are refused.
+    /// How long `action: block` refuses requests.
     #[serde(default = "default_retry_after_seconds")]
     pub retry_after_seconds: u32,
 }
@@ -169,25 +164,25 @@ fn default_retry_after_seconds() -> u32 {
 
 /// The answer to `GET /v1/sync?epoch=E&since=R&wait=S&envoy=NAME`.
 ///
-/// `epoch` names one life of the sidecar's database; a cursor of another epoch is worthless and gets a `full` answer.
-/// With `full`, agents that the answer (all its pages together) does not name do not exist. With `more`, the rest
-/// follows at `since = rev` at once.
+/// `epoch` names one life of the sidecar's database. A cursor of another epoch is invalid and gets a `full` answer. With
+/// `full`, agents that none of the answer's pages name do not exist. With `more`, the next page is available at once at
+/// `since = rev`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SyncAnswer {
-    /// Which life of the database the revisions belong to.
+    /// The life of the database that the revisions belong to.
     pub epoch: String,
     /// The revision that the receiver has after applying this answer.
     pub rev: u64,
-    /// Whether this is, or continues, the whole list rather than a difference.
+    /// Whether this is a page of the whole list, rather than of the changes.
     #[serde(default)]
     pub full: bool,
-    /// Agents that are new or have changed.
+    /// The agents that are new or have changed.
     #[serde(default)]
     pub agents: Vec<AgentPolicy>,
-    /// Ids that exist no longer.
+    /// The ids of the agents that were deleted.
     #[serde(default)]
     pub deleted: Vec<String>,
-    /// Whether another page follows at once.
+    /// Whether another page is available at once.
     #[serde(default)]
     pub more: bool,
 }
@@ -195,28 +190,28 @@ pub struct SyncAnswer {
 /// The three counts whose weighted sum is the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
-    /// Past calls whose fresh input is similar to the current one's.
+    /// How many past calls have a fresh input similar to the current one's.
     pub similar_prompts: u32,
-    /// Past answers similar to the most recent one.
+    /// How many past answers are similar to the most recent one.
     pub similar_responses: u32,
-    /// Past calls with the current call's tool signature.
+    /// How many past calls have the current call's tool signature.
     pub repeated_tool_calls: u32,
 }
 
-/// One past call that the current one repeats.
+/// A past call that the current one repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Match {
-    /// How many calls ago: 1 is the call before.
+    /// How many calls ago it was. The call before the current one has 1.
     pub calls_ago: u32,
-    /// How long ago.
+    /// How long ago it was.
     pub age_ms: u64,
-    /// Bits between the two inputs; absent where they are not similar.
+    /// The distance of the two inputs in bits, if they are similar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_distance: Option<u32>,
-    /// Bits between the two answers; absent where they are not similar.
+    /// The distance of the two answers in bits, if they are similar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_distance: Option<u32>,
-    /// Whether the tool signature is the same.
+    /// Whether the tool signatures are the same.
     #[serde(default)]
     pub same_tool_call: bool,
     /// The fingerprint of that call's input, in hexadecimal.
@@ -225,27 +220,27 @@ pub struct Match {
 
 /// `POST /v1/kills`: a loop was detected.
 ///
-/// Taken once per `kill_id`, and once per agent and generation: several Envoys may find the same loop.
+/// Accepted once per `kill_id`, and once per agent and generation, because several Envoys may find the same loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KillReport {
-    /// Chosen by the reporter, the same on every retry.
+    /// Chosen by the Envoy that reports, and the same on every retry.
     pub kill_id: String,
     /// The agent that loops.
     pub agent_id: String,
     /// The generation of the policy that was in force.
     pub generation: u64,
-    /// What the filter did about it.
+    /// What the filter did.
     pub action: Action,
-    /// Which Envoy reports.
+    /// The name of the Envoy that reports.
     #[serde(default)]
     pub envoy: String,
-    /// When it happened, in milliseconds since 1970.
+    /// When the loop was detected, in milliseconds since 1970.
     pub at_ms: u64,
     /// The score reached.
     pub score: f64,
     /// The threshold exceeded.
     pub threshold: f64,
-    /// The window looked at.
+    /// The size of the window.
     pub window_size: u32,
     /// How repeats were counted.
     #[serde(default)]
@@ -253,16 +248,16 @@ pub struct KillReport {
     /// The counts behind the score.
     #[serde(flatten)]
     pub signals: Signals,
-    /// Why, in words.
+    /// The explanation in words.
     #[serde(default)]
     pub reason: String,
-    /// Names of the tools that the repeated call used.
+    /// The names of the tools that the repeated call used.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// The past calls that matched, the latest first.
+    /// The past calls that the call repeated, the latest first.
     #[serde(default)]
     pub matches: Vec<Match>,
-    /// The beginning of the repeated input, only where the operator asked for `evidence: excerpt`.
+    /// The beginning of the repeated input, if the operator configured `evidence: excerpt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
 }
@@ -270,40 +265,40 @@ pub struct KillReport {
 /// One scored call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreSample {
-    /// When, in milliseconds since 1970.
+    /// When the call came, in milliseconds since 1970.
     pub at_ms: u64,
     /// The score.
     pub score: f64,
-    /// The counts behind it.
+    /// The counts behind the score.
     #[serde(flatten)]
     pub signals: Signals,
 }
 
-/// What one Envoy saw of one agent since its last report.
+/// What one worker saw of one agent since its last report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentObservation {
-    /// The agent, known to the sidecar or not.
+    /// The agent, which the sidecar may not know yet.
     pub agent_id: String,
-    /// Calls seen.
+    /// How many calls came.
     #[serde(default)]
     pub requests: u64,
-    /// Calls refused because the agent is inactive or blocked.
+    /// How many calls were refused because the agent is inactive or blocked.
     #[serde(default)]
     pub refused: u64,
-    /// The last call, in milliseconds since 1970.
+    /// When the last call came, in milliseconds since 1970.
     #[serde(default)]
     pub last_seen_ms: u64,
-    /// Scores, oldest first; the reporter keeps only so many.
+    /// The scores of the latest calls, oldest first.
     #[serde(default)]
     pub scores: Vec<ScoreSample>,
 }
 
-/// `POST /v1/observations`: batched, bounded, lossy.
+/// `POST /v1/observations`: what one worker saw since its last report. Reports are bounded and may be lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observations {
-    /// Which Envoy reports.
+    /// The name of the Envoy that reports.
     #[serde(default)]
     pub envoy: String,
-    /// What it saw.
+    /// The agents that it saw.
     pub agents: Vec<AgentObservation>,
 }
