@@ -10,6 +10,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod dashboard;
+mod http_client;
 pub mod model;
 pub mod replay;
 pub mod serve;
