@@ -33,7 +33,7 @@ impl CompareOptions {
             return print_json(&compared);
         }
         let why_same = if same {
-            "yes: after normalisation, nothing differs"
+            "yes: they differ at most in what normalisation removes"
         } else if similar && a.normalised == b.normalised {
             "no: a number that stands free differs, which may be progress"
         } else {
