@@ -36,7 +36,7 @@ impl Message {
                 "Nothing was stopped, because this agent's action is observe.",
             ),
             NoticeKind::Activated => (format!("Recovered: agent {agent} is active again"), ""),
-            NoticeKind::Test => ("Test notice of the kill switch".to_owned(), "It was sent to try out an alert rule."),
+            NoticeKind::Test => ("Test notice: alerts of the kill switch arrive here".to_owned(), ""),
         };
         let details = [
             ("Why", text("reason").to_owned()),
