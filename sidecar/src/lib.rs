@@ -11,6 +11,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod dashboard;
+mod http_client;
 pub mod model;
 pub mod replay;
 pub mod serve;

@@ -1,17 +1,20 @@
-//! When to try again: later each time, never quite regularly, and not before the receiver asks for it.
+//! How long to wait before the next attempt of a delivery.
 //!
-//! Jitter keeps the notices of one outage from arriving in step when it ends.
+//! The wait doubles with each failure, and is never shorter than the receiver asks for. It is partly random, so that the
+//! notices that failed during one outage do not all arrive at the same moment after it.
+
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::model::Millis;
 
 /// The wait after the first failure.
 const FIRST_MS: Millis = 5_000;
-/// The longest wait that is our own idea.
+/// The longest wait, unless the receiver asks for a longer one.
 const LONGEST_MS: Millis = 30 * 60 * 1_000;
 /// The longest wait that a receiver may ask for.
 const LONGEST_ASKED_S: u64 = 24 * 3_600;
 
-/// How long to wait after `failures` failures in a row. `jitter` is from 0 to 255: half the wait up to all of it.
+/// Returns how long to wait after `failures` failures in a row. `jitter` 0 halves the wait, and 255 leaves all of it.
 pub(super) fn wait_ms(failures: u32, retry_after_s: Option<u64>, jitter: u8) -> Millis {
     let doubled = FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let full = doubled.min(LONGEST_MS);
@@ -19,22 +22,15 @@ pub(super) fn wait_ms(failures: u32, retry_after_s: Option<u64>, jitter: u8) -> 
     own.max(retry_after_s.unwrap_or_default().min(LONGEST_ASKED_S) * 1_000)
 }
 
-/// Seconds from a `Retry-After` header: a number, or a date to come.
+/// Reads the value of a `Retry-After` header, a number of seconds or a date. Returns seconds from now.
 pub(super) fn retry_after(value: &str, now_ms: Millis) -> Option<u64> {
     if let Ok(seconds) = value.trim().parse() {
         return Some(seconds);
     }
-    let at_ms = http_date(value.trim())?;
-    Some(at_ms.saturating_sub(now_ms).div_ceil(1_000))
-}
-
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that senders may still use.
-fn http_date(text: &str) -> Option<Millis> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut parts = text.strip_suffix(" GMT")?.split_once(", ")?.1.split(' ');
-    let (day, month, year, time) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    crate::clock::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z"))
+    let at = httpdate::parse_http_date(value.trim()).ok()?;
+    let now = UNIX_EPOCH + Duration::from_millis(now_ms);
+    let wait = at.duration_since(now).unwrap_or_default();
+    Some(u64::try_from(wait.as_millis()).ok()?.div_ceil(1_000))
 }
 
 #[cfg(test)]
@@ -61,9 +57,14 @@ mod tests {
     #[test]
     fn retry_after_is_a_number_or_a_date() {
         let now_ms = 784_111_777_000;
-        assert_eq!(retry_after("17", now_ms), Some(17));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:37 GMT", now_ms), Some(60));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now_ms), Some(0), "a date gone by");
-        assert_eq!(retry_after("soon", now_ms), None);
+        for (value, seconds) in [
+            ("17", Some(17)),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
+            // A date in the past.
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("soon", None),
+        ] {
+            assert_eq!(retry_after(value, now_ms), seconds, "{value}");
+        }
     }
 }

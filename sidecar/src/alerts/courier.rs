@@ -1,8 +1,8 @@
-//! The courier: takes events from the outbox, and deliveries to their receivers, for as long as the sidecar runs.
+//! The courier: a background task that turns events in the outbox into deliveries, and attempts those that are due.
 //!
-//! Deliveries run beside each other, so that a receiver that hangs delays nobody else. Each try is claimed before it is
-//! made, so that replicas over one database do not both make it. A crash in the middle of a try means that the try is
-//! made again, which is what at least once means.
+//! Attempts run concurrently, so that a receiver that hangs does not delay the others. Each attempt is claimed in the
+//! database first, so that only one of several replicas makes it. If the sidecar crashes during an attempt, the attempt is
+//! made again: notices are delivered at least once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use super::Alerts;
 use crate::model::Delivery;
 use crate::service::Result;
 
-/// Tries under way at once.
-const ABREAST: usize = 16;
-/// How often to look for tries that have become due; new events are noticed at once.
-const ROUND: Duration = Duration::from_secs(1);
+/// How many attempts may run at the same time.
+const MAX_CONCURRENT: usize = 16;
+/// How often to look for attempts that have become due. New events are noticed at once.
+const PERIOD: Duration = Duration::from_secs(1);
 
 impl Alerts {
-    /// Delivers until the sidecar stops.
+    /// Delivers alerts until the sidecar stops.
     pub async fn run(self: Arc<Self>) {
         let mut stopping = self.service.stopping();
         let mut heartbeat = self.service.heartbeat();
-        let mut under_way = HashSet::new();
-        let mut tries = JoinSet::new();
+        let mut running = HashSet::new();
+        let mut attempts = JoinSet::new();
         loop {
-            if let Err(error) = self.start_due(&mut tries, &mut under_way).await {
+            if let Err(error) = self.start_due(&mut attempts, &mut running).await {
                 tracing::error!(%error, "alerts cannot be delivered");
-                sleep(ROUND).await;
+                sleep(PERIOD).await;
             }
             tokio::select! {
                 _ = stopping.wait_for(|stopping| *stopping) => return,
-                Some(ended) = tries.join_next() => drop(ended.map(|id: String| under_way.remove(&id))),
+                Some(ended) = attempts.join_next() => drop(ended.map(|id: String| running.remove(&id))),
                 _ = heartbeat.changed() => {}
-                () = sleep(ROUND) => {}
+                () = sleep(PERIOD) => {}
             }
         }
     }
 
-    async fn start_due(self: &Arc<Self>, tries: &mut JoinSet<String>, under_way: &mut HashSet<String>) -> Result<()> {
+    async fn start_due(self: &Arc<Self>, attempts: &mut JoinSet<String>, running: &mut HashSet<String>) -> Result<()> {
         self.service.route_alerts().await?;
-        for delivery in self.service.due_deliveries((ABREAST * 2) as u32).await? {
-            if tries.len() >= ABREAST || !under_way.insert(delivery.delivery_id.clone()) {
+        for delivery in self.service.due_deliveries((MAX_CONCURRENT * 2) as u32).await? {
+            if attempts.len() >= MAX_CONCURRENT || !running.insert(delivery.delivery_id.clone()) {
                 continue;
             }
             let alerts = Arc::clone(self);
-            tries.spawn(async move {
+            attempts.spawn(async move {
                 let id = delivery.delivery_id.clone();
                 alerts.deliver(delivery).await;
                 id
@@ -57,7 +57,7 @@ impl Alerts {
         Ok(())
     }
 
-    /// Empties the outbox and tries everything that is due, once; how many tries that were.
+    /// Empties the outbox and makes one attempt of every delivery that is due. Returns the number of attempts.
     pub async fn deliver_due(&self) -> Result<usize> {
         while self.service.route_alerts().await? > 0 {}
         let due = self.service.due_deliveries(u32::MAX).await?;
@@ -76,8 +76,8 @@ impl Alerts {
         }
         let rule = self.service.alert_rule(&delivery.rule_id).await.ok().filter(|rule| rule.enabled);
         if let Err(error) = self.attempt(delivery, rule.as_ref()).await {
-            // It stays due and is tried again: the receiver may hear it twice, which its id tells.
-            tracing::error!(%error, "the outcome of an alert was not written down");
+            // The delivery stays due. If the notice has arrived, its receiver gets it again, under the same id.
+            tracing::error!(%error, "the outcome of an alert could not be stored");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Alerts by mail. The SMTP server is the operator's own choice, so no guard stands before it.
+//! Alerts by email. The SMTP server is configured by the operator, so it may have a private address.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use lettre::transport::smtp::response::Code;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message as Mail, Tokio1Executor};
 
 use super::message::Message;
-use super::send::Answer;
+use super::send::SendOutcome;
+use crate::http_client::install_tls_provider;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// More recipients than this belong on a mailing list.
@@ -17,10 +18,10 @@ const MAX_RECIPIENTS: usize = 20;
 /// Why mail cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum SmtpError {
-    /// The URL cannot be understood. It may hold a password, so it is not repeated here.
+    /// The URL cannot be understood. It may hold a password, so the message does not repeat it.
     #[error("smtp-url must look like smtps://user:password@host or smtp://host:25")]
     Url,
-    /// The sender is no address.
+    /// The sender is not a mail address.
     #[error("smtp-from ({0}) must be a mail address")]
     From(String),
 }
@@ -32,23 +33,23 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Sends through the server at `url` as `from`.
+    /// Creates a mailer that sends through the server at `url`, with `from` as the sender.
     pub fn new(url: &str, from: &str) -> Result<Self, SmtpError> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_tls_provider();
         let builder = AsyncSmtpTransport::<Tokio1Executor>::from_url(url).map_err(|_| SmtpError::Url)?;
         let from = from.parse().map_err(|_| SmtpError::From(from.to_owned()))?;
         Ok(Self { transport: builder.timeout(Some(TIMEOUT)).build(), from })
     }
 
-    /// Tries once. The message id is that of the delivery, so that a second try threads and deduplicates.
-    pub(super) async fn send(&self, to: &str, delivery_id: &str, message: Message) -> Answer {
+    /// Makes one attempt. Every attempt of a delivery has the same message id, so that mail programs recognise duplicates.
+    pub(super) async fn send(&self, to: &str, delivery_id: &str, message: Message) -> SendOutcome {
         let mail = match self.mail(to, delivery_id, &message) {
             Ok(mail) => mail,
-            Err(error) => return Answer::failed(None, error),
+            Err(error) => return SendOutcome::failed(None, error),
         };
         match self.transport.send(mail).await {
-            Ok(response) => Answer::Taken(number(response.code())),
-            Err(error) => Answer::failed(error.status().map(number), error.to_string()),
+            Ok(response) => SendOutcome::Accepted(number(response.code())),
+            Err(error) => SendOutcome::failed(error.status().map(number), error.to_string()),
         }
     }
 
@@ -69,9 +70,9 @@ fn number(code: Code) -> u32 {
     u16::from(code).into()
 }
 
-/// Reads addresses with commas between them.
+/// Reads a list of mail addresses, separated by commas.
 pub(super) fn recipients(to: &str) -> Result<Mailboxes, String> {
-    let refused = || format!("target must be 1 to {MAX_RECIPIENTS} mail addresses with commas between them");
+    let refused = || format!("target must be 1 to {MAX_RECIPIENTS} mail addresses, separated by commas");
     let found: Mailboxes = to.parse().map_err(|_| refused())?;
     let count = found.iter().count();
     if (1..=MAX_RECIPIENTS).contains(&count) { Ok(found) } else { Err(refused()) }

@@ -1,9 +1,9 @@
-//! Where webhooks may go: the public internet, and further only if the operator says so.
+//! Decides where webhooks may be sent: to public addresses, and to private ones only if the operator allows it.
 //!
-//! Checked when a rule is saved and again at every connection. The HTTP client resolves names through
-//! [`GuardedResolver`], so that the address that was checked is the address connected to: a name that changes its mind
-//! in between gains nothing. Addresses in the URL itself never reach a resolver and are checked beforehand; the URL
-//! parser has by then turned `2130706433`, `0x7f.1` and `017700000001` into what they mean.
+//! A target is checked when its rule is saved and again at every connection. The HTTP client resolves names through
+//! [`GuardedResolver`], so it connects to the same addresses that were checked, even if the name has got other addresses in
+//! the meantime. An address in the URL itself never reaches the resolver, so it is checked before the request. By then the
+//! URL parser has turned spellings such as `2130706433`, `0x7f.1` and `017700000001` into the address that they mean.
 
 use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +16,10 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::address::is_public;
 use super::target;
 
-/// Finds the addresses of a name.
+/// Resolves names.
 #[async_trait]
 pub trait Lookup: Send + Sync + 'static {
-    /// Every address that the name has now.
+    /// Returns all addresses that the name has now.
     async fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
@@ -33,7 +33,7 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// Decides where webhooks may go.
+/// Decides where webhooks may be sent.
 #[derive(Clone)]
 pub struct Guard {
     lookup: Arc<dyn Lookup>,
@@ -41,61 +41,62 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Only the public internet, by HTTPS.
+    /// Allows only public addresses, and only HTTPS.
     pub fn public(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, allow_private: false }
     }
 
-    /// Anywhere, by plain HTTP too: the operator vouches for whoever may write rules.
+    /// Allows all addresses, and plain HTTP too. The operator must trust everybody who may create rules.
     pub fn anywhere(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, allow_private: true }
     }
 
-    /// Checks a URL in full, its name's present addresses included. A name that cannot be resolved now may pass: it is
-    /// checked again when it can.
+    /// Checks a URL, including the present addresses of its name. A name that cannot be resolved now is accepted, since
+    /// it is checked again at every connection.
     pub(super) async fn check(&self, text: &str) -> Result<Url, String> {
         let url = self.check_literal(text)?;
-        if let (false, Some(name)) = (self.allow_private, url.domain())
+        if !self.allow_private
+            && let Some(name) = url.domain()
             && let Ok(addresses) = self.lookup.addresses(name).await
-            && let Some(refused) = addresses.iter().find(|address| !is_public(**address))
         {
-            return Err(format!("target leads to {refused}, which is not a public address"));
+            self.check_addresses("target", &addresses)?;
         }
         Ok(url)
     }
 
-    /// Checks what the URL itself says.
+    /// Checks a URL without resolving its name.
     pub(super) fn check_literal(&self, text: &str) -> Result<Url, String> {
         let url = target::url(text, self.allow_private)?;
-        let literal = match url.host() {
-            Some(url::Host::Ipv4(address)) => Some(IpAddr::V4(address)),
-            Some(url::Host::Ipv6(address)) => Some(IpAddr::V6(address)),
-            _ => None,
+        let address = match url.host() {
+            Some(url::Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(url::Host::Ipv6(address)) => IpAddr::V6(address),
+            _ => return Ok(url),
         };
-        match literal {
-            Some(address) if !self.allow_private && !is_public(address) => {
-                Err(format!("target leads to {address}, which is not a public address"))
-            }
-            _ => Ok(url),
-        }
+        self.check_addresses("target", &[address])?;
+        Ok(url)
     }
 
-    /// The resolver that keeps connections to what was checked.
+    /// Returns a resolver for the HTTP client that fails for names with an address that is not allowed.
     pub(super) fn resolver(&self) -> GuardedResolver {
         GuardedResolver(self.clone())
     }
 
     async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, Box<dyn StdError + Send + Sync>> {
         let addresses = self.lookup.addresses(name).await?;
-        // One bad address condemns the name: whoever mixes them is up to something.
-        if let Some(refused) = addresses.iter().find(|address| !self.allow_private && !is_public(**address)) {
-            return Err(format!("{name} leads to {refused}, which is not a public address").into());
-        }
+        self.check_addresses(name, &addresses)?;
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
+    }
+
+    /// Checks the addresses of a name. One that is not public is enough to refuse it.
+    fn check_addresses(&self, name: &str, addresses: &[IpAddr]) -> Result<(), String> {
+        match addresses.iter().find(|address| !self.allow_private && !is_public(**address)) {
+            Some(refused) => Err(format!("{name} leads to {refused}, which is not a public address")),
+            None => Ok(()),
+        }
     }
 }
 
-/// Resolves for the HTTP client, and only to what may be connected to.
+/// Resolves names for the HTTP client, and fails if an address is not allowed.
 pub(super) struct GuardedResolver(Guard);
 
 impl Resolve for GuardedResolver {

@@ -1,47 +1,54 @@
-//! Notices in words: one line that says it all, and the numbers below it.
+//! The text of a notice, for email and Slack: a subject that says what happened, and lines with the details.
+//!
+//! The reader may have been woken up by it, so it also says what state the agent is in now.
 
 use serde_json::{Map, Value};
 
 use crate::model::{Delivery, NoticeKind};
 
-/// A notice for people.
+/// The text of a notice.
 pub(super) struct Message {
-    /// What happened, in one line.
+    /// One line that says what happened.
     pub subject: String,
-    /// The rest, line by line.
+    /// The details, one per line.
     pub lines: Vec<String>,
 }
 
 impl Message {
-    /// Writes a delivery's payload out; `public_url` is where the dashboard is.
+    /// Writes the text of a delivery. `public_url` is the address of the dashboard, for a link to the agent.
     pub(super) fn of(delivery: &Delivery, public_url: Option<&str>) -> Self {
         let payload: Value = serde_json::from_str(&delivery.payload).unwrap_or_default();
         let empty = Map::new();
         let data = payload.get("data").and_then(Value::as_object).unwrap_or(&empty);
         let text = |member: &str| data.get(member).and_then(Value::as_str).unwrap_or_default();
         let agent = &delivery.agent_id;
-        let subject = match delivery.kind {
-            NoticeKind::KillSwitch => format!("Agent {agent} was deactivated by the kill switch"),
-            NoticeKind::Blocked => format!("Agent {agent} is blocked for a while: a loop was detected"),
-            NoticeKind::WouldKill => format!("[dry run] Agent {agent} would have been deactivated by the kill switch"),
-            NoticeKind::Activated => format!("Recovered: agent {agent} is active again"),
-            NoticeKind::Test => "Test: alerts from the kill switch arrive here".to_owned(),
+        let (subject, state_now) = match delivery.kind {
+            NoticeKind::KillSwitch => (
+                format!("Agent {agent} was deactivated by the kill switch"),
+                "All its requests are refused until somebody activates it.",
+            ),
+            NoticeKind::Blocked => (
+                format!("Agent {agent} is temporarily blocked because it is in a loop"),
+                "Its requests are refused for a short time and then allowed again.",
+            ),
+            NoticeKind::WouldKill => (
+                format!("[dry run] Agent {agent} would have been deactivated by the kill switch"),
+                "Nothing was stopped, because this agent's action is observe.",
+            ),
+            NoticeKind::Activated => (format!("Recovered: agent {agent} is active again"), ""),
+            NoticeKind::Test => ("Test notice: alerts of the kill switch arrive here".to_owned(), ""),
         };
-        let mut lines = Vec::new();
-        let mut say = |label: &str, value: String| {
-            if !value.is_empty() {
-                lines.push(format!("{label}: {value}"));
-            }
-        };
-        say("Why", text("reason").to_owned());
-        say("Score", score(data));
-        say("Signals", signals(data));
-        say("Tools", list(data.get("tools")));
-        say("By", actor(data));
-        say("At", payload.get("timestamp").and_then(Value::as_str).unwrap_or_default().to_owned());
-        if delivery.kind == NoticeKind::WouldKill {
-            lines.push("Nothing was stopped: this agent's action is observe.".to_owned());
-        }
+        let details = [
+            ("Why", text("reason").to_owned()),
+            ("Score", score(data)),
+            ("Signals", signals(data)),
+            ("Tools", tools(data)),
+            ("By", actor(data)),
+            ("At", payload.get("timestamp").and_then(Value::as_str).unwrap_or_default().to_owned()),
+            ("Now", state_now.to_owned()),
+        ];
+        let given = details.into_iter().filter(|(_, value)| !value.is_empty());
+        let mut lines: Vec<_> = given.map(|(label, value)| format!("{label}: {value}")).collect();
         if let (Some(base), false) = (public_url, agent.is_empty()) {
             let id = percent_encoding::utf8_percent_encode(agent, percent_encoding::NON_ALPHANUMERIC);
             lines.push(format!("{}/agents/{id}", base.trim_end_matches('/')));
@@ -64,8 +71,8 @@ fn signals(data: &Map<String, Value>) -> String {
     format!("{prompts} similar prompts, {responses} similar responses, {tools} repeated tool calls")
 }
 
-fn list(value: Option<&Value>) -> String {
-    let names = value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+fn tools(data: &Map<String, Value>) -> String {
+    let names = data.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     names.collect::<Vec<_>>().join(", ")
 }
 

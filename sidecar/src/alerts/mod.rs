@@ -1,7 +1,8 @@
-//! Alerts on their way out: who may be connected to, what is sent, and trying until it arrives.
+//! Sends alerts: decides where they may be sent, writes their text, and retries until they arrive.
 //!
-//! Rules and deliveries are kept by [`crate::service`]; this is the part with sockets. A target is checked when a rule
-//! is saved, for the person's sake, and again at every connection, for safety's: a name may lead elsewhere by then.
+//! [`crate::service`] stores rules and deliveries; this module has the network connections. A target is checked when its
+//! rule is saved, so that the person who saves it sees the error, and again at every connection, because its name may
+//! have other addresses by then.
 
 use std::sync::Arc;
 
@@ -26,16 +27,16 @@ pub use email::{Mailer, SmtpError};
 pub use guard::{Guard, Lookup, SystemLookup};
 pub use target::masked;
 
-/// What the operator decides about alerts.
+/// The operator's settings for alerts.
 #[derive(Default)]
 pub struct AlertOptions {
-    /// How mail is sent; none, no mail.
+    /// How email is sent. Without it, rules with the channel email are refused.
     pub mailer: Option<Mailer>,
-    /// Where people find the dashboard, for links in notices.
+    /// The address of the dashboard, for links in notices.
     pub public_url: Option<String>,
 }
 
-/// Alerts: checked, sent, tried again.
+/// Saves alert rules and delivers their notices.
 pub struct Alerts {
     service: Arc<Service>,
     guard: Guard,
@@ -44,27 +45,27 @@ pub struct Alerts {
     public_url: Option<String>,
 }
 
-/// A rule that was just made: the only moment at which its secret is known.
+/// A rule that was just created, with its secret, which is never shown again.
 pub struct NewRule {
-    /// What is stored.
+    /// The rule.
     pub rule: AlertRule,
-    /// What a webhook's receiver verifies signatures with: `whsec_...`.
+    /// The key, `whsec_...`, with which the receiver of a webhook verifies signatures.
     pub secret: Option<String>,
 }
 
 impl Alerts {
-    /// Alerts over a service, connecting only where the guard lets them.
+    /// Creates the alerts of a service. They connect only to addresses that `guard` allows.
     pub fn new(service: Arc<Service>, guard: Guard, options: AlertOptions) -> Result<Self> {
         let http = send::client(&guard).map_err(|error| Error::invalid("alerts", error.to_string()))?;
         Ok(Self { service, guard, http, mailer: options.mailer, public_url: options.public_url })
     }
 
-    /// Whether mail can be sent.
+    /// Returns whether email can be sent.
     pub fn has_mail(&self) -> bool {
         self.mailer.is_some()
     }
 
-    /// Makes a rule, if its target may be connected to.
+    /// Creates a rule, if its target is allowed.
     pub async fn create_rule(&self, change: RuleChange) -> Result<NewRule> {
         let missing = |field: &str, what: &str| Error::invalid(field, format!("{field} must be {what}"));
         let channel = change.channel.ok_or_else(|| missing("channel", "webhook, slack or email"))?;
@@ -75,7 +76,7 @@ impl Alerts {
         Ok(NewRule { rule, secret })
     }
 
-    /// Changes a rule, if its new target may be connected to.
+    /// Changes a rule, if its new target is allowed.
     pub async fn change_rule(&self, rule_id: &str, change: RuleChange) -> Result<AlertRule> {
         if let Some(target) = &change.target {
             let rule = self.service.alert_rule(rule_id).await?;
@@ -84,7 +85,7 @@ impl Alerts {
         self.service.change_alert_rule(rule_id, change).await
     }
 
-    /// Sends a test notice, once and now, and says how it went.
+    /// Makes one attempt to send a test notice, and returns its outcome.
     pub async fn test(&self, rule_id: &str) -> Result<Delivery> {
         let rule = self.service.alert_rule(rule_id).await?;
         let delivery = self.service.test_delivery(&rule).await?;

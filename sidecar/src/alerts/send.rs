@@ -1,7 +1,7 @@
-//! One try of one delivery.
+//! Makes one attempt of one delivery.
 //!
-//! Anything but a 2xx is a failure, redirects included: following one would leave the address that was checked. Of a
-//! failure only the status is kept, never the body: an error page of something internal is nobody's business.
+//! Every status but 2xx is a failure, also a redirect: following it would mean connecting to an address that was not
+//! checked. Of a failure only the status is stored, never the body, which may be an error page of an internal service.
 
 use std::time::Duration;
 
@@ -11,42 +11,39 @@ use tokio::time::Instant;
 
 use super::message::Message;
 use super::{Alerts, Guard, backoff, signature};
+use crate::http_client;
 use crate::model::{AlertRule, Channel, Delivery, Millis};
 use crate::service::{Attempt, Next, Result};
 
-/// Receivers are asked to take a notice, not to work on it.
+/// Receivers should accept a notice at once and process it later.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a receiver said.
-pub(super) enum Answer {
-    /// It has it.
-    Taken(u32),
-    /// It has not.
+/// How an attempt ended.
+pub(super) enum SendOutcome {
+    /// The receiver accepted the notice, with this code.
+    Accepted(u32),
+    /// The receiver did not accept the notice, or could not be reached.
     Failed {
-        /// Its answer, if it gave one.
+        /// The code of the receiver's response, if there was one.
         code: Option<u32>,
-        /// When it wants to be asked again.
+        /// How long the receiver asks to wait before the next attempt.
         retry_after_s: Option<u64>,
-        /// Why.
+        /// What went wrong.
         error: String,
     },
-    /// It does not want to hear from us again.
+    /// The receiver answered 410 Gone: it wants no more notices.
     Gone(u32),
 }
 
-impl Answer {
+impl SendOutcome {
     pub(super) fn failed(code: Option<u32>, error: impl Into<String>) -> Self {
         Self::Failed { code, retry_after_s: None, error: error.into() }
     }
 }
 
 pub(super) fn client(guard: &Guard) -> reqwest::Result<Client> {
-    // Somebody else may have installed a provider before; any will do.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .timeout(TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        // A proxy would connect in our place, and ask no guard.
+    http_client::builder(TIMEOUT)
+        // A proxy would resolve names itself, without the guard.
         .no_proxy()
         .dns_resolver(guard.resolver())
         .user_agent(concat!("kill-switch/", env!("CARGO_PKG_VERSION")))
@@ -54,20 +51,20 @@ pub(super) fn client(guard: &Guard) -> reqwest::Result<Client> {
 }
 
 impl Alerts {
-    /// Tries a delivery and writes down how it went.
+    /// Makes an attempt and stores its outcome. `rule` is `None` if it no longer exists or is switched off.
     pub(super) async fn attempt(&self, delivery: Delivery, rule: Option<&AlertRule>) -> Result<Delivery> {
         let started = Instant::now();
-        let answer = match (rule, delivery.channel) {
-            (None, _) => Answer::failed(None, "the rule was switched off or deleted meanwhile"),
+        let outcome = match (rule, delivery.channel) {
+            (None, _) => SendOutcome::failed(None, "the rule has been switched off or deleted"),
             (Some(rule), Channel::Email) => self.mail(&delivery, rule).await,
             (Some(rule), Channel::Webhook | Channel::Slack) => self.post(&delivery, rule).await,
         };
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let attempt = match answer {
-            Answer::Taken(code) => Attempt { latency_ms, code: Some(code), next: Next::Done },
-            Answer::Gone(code) => Attempt { latency_ms, code: Some(code), next: Next::Gone },
-            Answer::Failed { code, retry_after_s, error } => {
-                // Without its rule there is nobody to tell: the next try is never.
+        let attempt = match outcome {
+            SendOutcome::Accepted(code) => Attempt { latency_ms, code: Some(code), next: Next::Done },
+            SendOutcome::Gone(code) => Attempt { latency_ms, code: Some(code), next: Next::Gone },
+            SendOutcome::Failed { code, retry_after_s, error } => {
+                // Without a rule there is no receiver, so the delivery is never attempted again.
                 let never = rule.is_none().then_some(Millis::MAX);
                 let after_ms =
                     never.unwrap_or_else(|| backoff::wait_ms(delivery.attempts + 1, retry_after_s, jitter()));
@@ -84,16 +81,16 @@ impl Alerts {
         self.service.record_attempt(delivery, attempt).await
     }
 
-    async fn mail(&self, delivery: &Delivery, rule: &AlertRule) -> Answer {
-        let Some(mailer) = &self.mailer else { return Answer::failed(None, "no SMTP server is configured") };
+    async fn mail(&self, delivery: &Delivery, rule: &AlertRule) -> SendOutcome {
+        let Some(mailer) = &self.mailer else { return SendOutcome::failed(None, "no SMTP server is configured") };
         let message = Message::of(delivery, self.public_url.as_deref());
         mailer.send(&rule.target, &delivery.delivery_id, message).await
     }
 
-    async fn post(&self, delivery: &Delivery, rule: &AlertRule) -> Answer {
+    async fn post(&self, delivery: &Delivery, rule: &AlertRule) -> SendOutcome {
         let url = match self.guard.check_literal(&rule.target) {
             Ok(url) => url,
-            Err(refused) => return Answer::failed(None, refused),
+            Err(refused) => return SendOutcome::failed(None, refused),
         };
         let request = self.http.post(url).header(header::CONTENT_TYPE, "application/json");
         let request = match delivery.channel {
@@ -113,31 +110,35 @@ impl Alerts {
             }
         };
         match request.send().await {
-            Ok(response) => self.answer(&response),
-            Err(error) => Answer::failed(None, cause(&error)),
+            Ok(response) => self.outcome_of(&response),
+            Err(error) if error.is_timeout() => {
+                SendOutcome::failed(None, format!("no answer within {} s", TIMEOUT.as_secs()))
+            }
+            Err(error) => SendOutcome::failed(None, http_client::cause(&error)),
         }
     }
 
-    fn answer(&self, response: &Response) -> Answer {
+    fn outcome_of(&self, response: &Response) -> SendOutcome {
         let status = response.status();
         let code = u32::from(status.as_u16());
         if status.is_success() {
-            return Answer::Taken(code);
+            return SendOutcome::Accepted(code);
         }
         if status == StatusCode::GONE {
-            return Answer::Gone(code);
+            return SendOutcome::Gone(code);
         }
-        let error = match status.is_redirection() {
-            true => format!("{status}: redirects are not followed"),
-            false => format!("the receiver answered {status}"),
+        let error = if status.is_redirection() {
+            format!("{status}: redirects are not followed")
+        } else {
+            format!("the receiver answered {status}")
         };
         let asked = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after_s = asked.and_then(|value| backoff::retry_after(value, self.service.now()));
-        Answer::Failed { code: Some(code), retry_after_s, error }
+        SendOutcome::Failed { code: Some(code), retry_after_s, error }
     }
 }
 
-/// Slack's own escapes: without them a reason could hold a link, or call a whole channel.
+/// Writes a message in Slack's syntax. Without the escapes, a reason could contain a link or notify a whole channel.
 fn slack_text(message: &Message) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut lines = vec![format!("*{}*", escape(&message.subject))];
@@ -145,21 +146,9 @@ fn slack_text(message: &Message) -> String {
     lines.join("\n")
 }
 
-/// The innermost reason, without the URL: it may be a secret.
-fn cause(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return format!("no answer within {} s", TIMEOUT.as_secs());
-    }
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
-}
-
 fn jitter() -> u8 {
     let mut byte = [255];
-    // Without randomness the longest wait will do.
+    // If no random byte can be had, the wait is the longest one.
     let _ = getrandom::fill(&mut byte);
     let [byte] = byte;
     byte

@@ -1,11 +1,13 @@
-//! Targets of webhooks: what a URL must look like, and how it is shown.
+//! The URLs of webhooks: which are allowed, and how they are shown.
 
 use reqwest::Url;
 
-/// Names that mean this machine or this network wherever they are asked for.
+use crate::model::Channel;
+
+/// Domains that are never public: they mean this machine or the network that it is in.
 const INTERNAL: [&str; 7] = ["localhost", "local", "internal", "localdomain", "lan", "home.arpa", "intranet"];
 
-/// Reads a URL and refuses what no webhook needs.
+/// Parses a URL. Unless private targets are allowed, it must be https and its name must be a public one.
 pub(super) fn url(text: &str, allow_private: bool) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("target must be a URL: {error}"))?;
     match url.scheme() {
@@ -30,9 +32,9 @@ pub(super) fn url(text: &str, allow_private: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A target as it may be shown: a Slack URL is a secret by itself, and so may be the query of any other.
-pub fn masked(channel: crate::model::Channel, target: &str) -> String {
-    use crate::model::Channel;
+/// Returns a target without its secret parts. Whoever knows a Slack URL can post to it, and the query of any URL may hold
+/// a key.
+pub fn masked(channel: Channel, target: &str) -> String {
     let Ok(url) = Url::parse(target) else { return target.to_owned() };
     let origin = url.origin().ascii_serialization();
     match channel {
@@ -46,14 +48,16 @@ pub fn masked(channel: crate::model::Channel, target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Channel;
 
     #[test]
-    fn what_may_be_a_secret_is_not_shown() {
-        let slack = "https://hooks.slack.com/services/T0/B0/sesame";
-        assert_eq!(masked(Channel::Slack, slack), "https://hooks.slack.com/...");
-        assert_eq!(masked(Channel::Webhook, "https://a.example/in?key=sesame"), "https://a.example/in?...");
-        assert_eq!(masked(Channel::Webhook, "https://a.example/in"), "https://a.example/in");
-        assert_eq!(masked(Channel::Email, "ops@a.example"), "ops@a.example");
+    fn secret_parts_of_a_target_are_not_shown() {
+        for (channel, target, shown) in [
+            (Channel::Slack, "https://hooks.slack.com/services/T0/B0/sesame", "https://hooks.slack.com/..."),
+            (Channel::Webhook, "https://a.example/in?key=sesame", "https://a.example/in?..."),
+            (Channel::Webhook, "https://a.example/in", "https://a.example/in"),
+            (Channel::Email, "ops@a.example", "ops@a.example"),
+        ] {
+            assert_eq!(masked(channel, target), shown);
+        }
     }
 }

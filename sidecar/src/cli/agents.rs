@@ -1,15 +1,12 @@
-//! `kill-switch agents`: what a person does to agents.
+//! `kill-switch agents`: lists agents, activates and deactivates them, and changes their policies.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::CliError;
-use super::client::{Client, Connection, agent_path, query};
-use super::output::{Format, Output, cell, print, print_json, table};
-
-/// Agents fetched with one request.
-const PAGE: usize = 1_000;
+use super::client::{ServerOptions, path};
+use super::output::{Format, cell, print_json, print_list};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum AgentsCommand {
@@ -21,28 +18,26 @@ pub(super) enum AgentsCommand {
     Activate(Switch),
     /// Stop an agent
     Deactivate(Switch),
-    /// Set an agent's kill switch; creates the agent if there is none
+    /// Change an agent's policy; creates the agent if there is none
     Set(Set),
 }
 
 #[derive(Args, Debug)]
 pub(super) struct List {
-    /// Only where the id or the name contains TEXT
+    /// Only agents whose id or name contains TEXT
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
-    /// Only active (true) or inactive (false) ones
+    /// Only active (true) or inactive (false) agents
     #[arg(long, value_name = "BOOL")]
     active: Option<bool>,
-    /// Only with the kill switch on (true) or off (false)
+    /// Only agents with the kill switch on (true) or off (false)
     #[arg(long, value_name = "BOOL")]
     enabled: Option<bool>,
-    /// At most N
+    /// List at most N agents
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     limit: usize,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    output: Output,
+    server: ServerOptions,
 }
 
 #[derive(Args, Debug)]
@@ -50,19 +45,17 @@ pub(super) struct Target {
     /// The agent's id
     agent_id: String,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    output: Output,
+    server: ServerOptions,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct Switch {
     #[command(flatten)]
     target: Target,
-    /// Why, for the record
+    /// The reason, which the event records
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who, beyond the token's name
+    /// Who does it, in addition to the token's name
     #[arg(long, env = "KILL_SWITCH_BY", value_name = "NAME")]
     by: Option<String>,
 }
@@ -86,7 +79,7 @@ pub(super) struct Set {
     /// progress or literal
     #[arg(long)]
     counting: Option<String>,
-    /// With action block, how long to refuse
+    /// How long the action block refuses requests
     #[arg(long, value_name = "SECONDS")]
     retry_after: Option<f64>,
     /// A name for people
@@ -99,11 +92,11 @@ impl AgentsCommand {
         match self {
             Self::List(list) => list.run().await,
             Self::Get(target) => {
-                let agent = target.connection.client()?.get(&agent_path(&target.agent_id, "")).await?;
-                target.show(&agent)
+                let agent = target.server.client()?.get(&path(["agents", &target.agent_id])).await?;
+                target.show(agent)
             }
-            Self::Activate(switch) => switch.run("/activate").await,
-            Self::Deactivate(switch) => switch.run("/deactivate").await,
+            Self::Activate(switch) => switch.run("activate").await,
+            Self::Deactivate(switch) => switch.run("deactivate").await,
             Self::Set(set) => set.run().await,
         }
     }
@@ -111,96 +104,70 @@ impl AgentsCommand {
 
 impl List {
     async fn run(self) -> Result<(), CliError> {
-        let client = self.connection.client()?;
-        let mut agents = Vec::new();
-        let mut cursor = None;
-        while agents.len() < self.limit {
-            let wanted = (self.limit - agents.len()).min(PAGE);
-            let query = query(&[
-                ("limit", Some(wanted.to_string())),
-                ("q", self.query.clone()),
-                ("active", self.active.map(|active| active.to_string())),
-                ("kill_switch_enabled", self.enabled.map(|enabled| enabled.to_string())),
-                ("cursor", cursor),
-            ]);
-            let page = client.get(&format!("/v1/agents?{query}")).await?;
-            agents.extend(page.get("agents").and_then(Value::as_array).cloned().unwrap_or_default());
-            cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-            if cursor.is_none() {
-                break;
-            }
+        let filter = [
+            ("q", self.query),
+            ("active", self.active.map(|active| active.to_string())),
+            ("kill_switch_enabled", self.enabled.map(|enabled| enabled.to_string())),
+        ];
+        let (agents, has_more) = self.server.client()?.pages("agents", &filter, self.limit).await?;
+        if has_more {
+            eprintln!("kill-switch: there are more agents; use a higher --limit to list them");
         }
-        if cursor.is_some() {
-            eprintln!("kill-switch: there are more agents; --limit shows them");
-        }
-        show(&agents, self.output)
+        print_list(self.server.format, agents, HEADING, row)
     }
 }
 
 impl Target {
-    fn show(&self, agent: &Value) -> Result<(), CliError> {
-        match self.output.format {
-            Format::Json => print_json(agent),
-            Format::Table => show(std::slice::from_ref(agent), self.output),
+    fn show(&self, agent: Value) -> Result<(), CliError> {
+        match self.server.format {
+            Format::Json => print_json(&agent),
+            Format::Table => print_list(Format::Table, vec![agent], HEADING, row),
         }
     }
 }
 
 impl Switch {
     async fn run(self, verb: &str) -> Result<(), CliError> {
-        let mut body = Map::new();
-        let mut note = |field: &str, text: Option<String>| {
-            text.and_then(|text| body.insert(field.to_owned(), json!(text)));
-        };
-        note("reason", self.reason);
-        note("by", self.by);
-        let client = self.target.connection.client()?;
-        let path = agent_path(&self.target.agent_id, verb);
-        let agent = client.send(Method::POST, &path, Some(&Value::Object(body))).await?;
-        self.target.show(&agent)
+        let body = object([("reason", self.reason.map(Value::from)), ("by", self.by.map(Value::from))]);
+        let client = self.target.server.client()?;
+        let path = path(["agents", &self.target.agent_id, verb]);
+        let agent = client.send(client.request(Method::POST, &path).json(&body)).await?;
+        self.target.show(agent)
     }
 }
 
 impl Set {
     async fn run(self) -> Result<(), CliError> {
-        let client = self.target.connection.client()?;
-        let body = self.body();
-        let agent = match patch(&client, &self.target.agent_id, &body).await {
-            // A policy can be set before the first request. Only if there is still none: no PUT may undo a change.
-            Err(CliError::NotFound { .. }) => {
-                let path = agent_path(&self.target.agent_id, "");
-                client.send_if(Method::PUT, &path, Some(&body), Some(("if-none-match", "*"))).await
+        let client = self.target.server.client()?;
+        let path = path(["agents", &self.target.agent_id]);
+        let body = object([
+            ("name", self.name.map(Value::from)),
+            ("kill_switch_enabled", self.enabled.map(Value::from)),
+            ("kill_switch_window_size", self.window_size.map(Value::from)),
+            ("kill_switch_threshold", self.threshold.map(Value::from)),
+            ("action", self.action.map(Value::from)),
+            ("counting", self.counting.map(Value::from)),
+            ("retry_after_seconds", self.retry_after.map(Value::from)),
+        ]);
+        let agent = match client.send(client.request(Method::PATCH, &path).json(&body)).await {
+            // A policy may be set before the agent's first request. The condition keeps this PUT from overwriting an
+            // agent that somebody else has created in the meantime.
+            Err(CliError::NotFound(_)) => {
+                let put = client.request(Method::PUT, &path).header("if-none-match", "*");
+                client.send(put.json(&body)).await
             }
             patched => patched,
         }?;
-        self.target.show(&agent)
-    }
-
-    fn body(&self) -> Value {
-        let given = [
-            ("name", self.name.as_ref().map(|name| json!(name))),
-            ("kill_switch_enabled", self.enabled.map(|enabled| json!(enabled))),
-            ("kill_switch_window_size", self.window_size.map(|size| json!(size))),
-            ("kill_switch_threshold", self.threshold.map(|threshold| json!(threshold))),
-            ("action", self.action.as_ref().map(|action| json!(action))),
-            ("counting", self.counting.as_ref().map(|counting| json!(counting))),
-            ("retry_after_seconds", self.retry_after.map(|seconds| json!(seconds))),
-        ];
-        given.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))).collect::<Map<_, _>>().into()
+        self.target.show(agent)
     }
 }
 
-async fn patch(client: &Client, agent_id: &str, body: &Value) -> Result<Value, CliError> {
-    client.send(Method::PATCH, &agent_path(agent_id, ""), Some(body)).await
+/// Builds an object of those fields that have a value.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-fn show(agents: &[Value], output: Output) -> Result<(), CliError> {
-    if output.format == Format::Json {
-        return print_json(&json!(agents));
-    }
-    let rows: Vec<_> = agents.iter().map(row).collect();
-    print(&table(["AGENT", "STATE", "KILL SWITCH", "WINDOW", "THRESHOLD", "ACTION", "COUNTING", "LAST SEEN"], &rows))
-}
+const HEADING: [&str; 8] = ["AGENT", "STATE", "KILL SWITCH", "WINDOW", "THRESHOLD", "ACTION", "COUNTING", "LAST SEEN"];
 
 fn row(agent: &Value) -> [String; 8] {
     let is = |member: &str| agent.get(member).and_then(Value::as_bool).unwrap_or_default();

@@ -1,26 +1,30 @@
-//! The command line's side of the API.
+//! The command line's client of the API.
 //!
-//! The token comes from the environment or a file and never from an argument: arguments are visible to every user of
-//! the machine.
+//! The token comes from the environment or from a file, never from an argument: every user of the machine can see the
+//! arguments of a process.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Certificate, Method, Response};
+use reqwest::{Certificate, Method, RequestBuilder};
 use serde_json::Value;
 
 use super::CliError;
+use super::output::{Format, list};
 use crate::api::MARKER;
+use crate::http_client::{self, cause};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What may stand in a path segment as it is.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// How many items of a list are fetched with one request.
+pub(super) const PAGE: usize = 1_000;
+/// Characters that are escaped in a segment of a path: all but those that RFC 3986 calls unreserved.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Which server, as whom.
+/// The options of every command that talks to the server.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Connection {
+pub(super) struct ServerOptions {
     /// Where the sidecar is
     #[arg(
         long,
@@ -29,41 +33,35 @@ pub(super) struct Connection {
         value_name = "URL",
         global = true
     )]
-    pub(super) server: String,
+    server: String,
     /// File that holds the token; without it, the token is taken from KILL_SWITCH_TOKEN
     #[arg(long, env = "KILL_SWITCH_TOKEN_FILE", value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Certificate to trust besides the system's, PEM
+    /// Certificate to trust in addition to the system's, PEM
     #[arg(long, env = "KILL_SWITCH_CA", value_name = "FILE", global = true)]
     ca: Option<PathBuf>,
+    /// How to print the result
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, global = true)]
+    pub(super) format: Format,
 }
 
-/// A server, and the right to ask it.
-pub(super) struct Client {
-    base: String,
-    token: String,
-    http: reqwest::Client,
-}
-
-impl Connection {
-    /// Everything that requests need; no request is made yet.
+impl ServerOptions {
+    /// Builds a client. Makes no request yet.
     pub(super) fn client(&self) -> Result<Client, CliError> {
         Ok(Client { base: self.base(), token: self.token()?, http: self.http()? })
     }
 
+    /// Returns the server's URL without a slash at its end.
     pub(super) fn base(&self) -> String {
         self.server.trim_end_matches('/').to_owned()
     }
 
-    /// The bare client, for those who need no token.
+    /// Builds a plain HTTP client, for requests that need no token.
     pub(super) fn http(&self) -> Result<reqwest::Client, CliError> {
-        // Somebody else may have installed a provider before; any will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
+        let mut builder = http_client::builder(TIMEOUT);
         if let Some(path) = &self.ca {
-            let cannot = |reason: String| CliError::File { path: path.clone(), reason };
-            let pem = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
-            let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| cannot(error.to_string()))?;
+            let pem = std::fs::read(path).map_err(|error| CliError::file(path, error))?;
+            let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| CliError::file(path, error))?;
             builder = builder.tls_certs_merge(certificates);
         }
         builder.build().map_err(|error| CliError::Unreachable { url: self.base(), reason: cause(&error) })
@@ -71,8 +69,7 @@ impl Connection {
 
     fn token(&self) -> Result<String, CliError> {
         let token = match &self.token_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| CliError::File { path: path.clone(), reason: error.to_string() })?,
+            Some(path) => std::fs::read_to_string(path).map_err(|error| CliError::file(path, error))?,
             None => std::env::var("KILL_SWITCH_TOKEN").unwrap_or_default(),
         };
         let token = token.trim();
@@ -80,86 +77,78 @@ impl Connection {
     }
 }
 
+/// A client of one server, with its token.
+pub(super) struct Client {
+    base: String,
+    token: String,
+    http: reqwest::Client,
+}
+
 impl Client {
-    /// Asks, and takes whatever a success says; nothing is null.
-    pub(super) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
-        self.send_if(method, path, body, None).await
+    /// Starts a request, to be sent with [`Self::send`].
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)
     }
 
-    /// The same under a condition: a header and its value.
-    pub(super) async fn send_if(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        condition: Option<(&str, &str)>,
-    ) -> Result<Value, CliError> {
-        let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        if let Some((name, value)) = condition {
-            request = request.header(name, value);
-        }
-        let unreachable =
-            |error: reqwest::Error| CliError::Unreachable { url: self.base.clone(), reason: cause(&error) };
-        let response = request.send().await.map_err(unreachable)?;
+    /// Sends a request and returns the JSON of a successful answer, which is null if the answer has no body.
+    pub(super) async fn send(&self, request: RequestBuilder) -> Result<Value, CliError> {
+        let unreachable = |reason| CliError::Unreachable { url: self.base.clone(), reason };
+        let response = request.send().await.map_err(|error| unreachable(cause(&error)))?;
+        let status = response.status();
         if !response.headers().contains_key(MARKER) {
-            let reason = format!("something answers {} there, but it is not a kill-switch", response.status());
-            return Err(CliError::Unreachable { url: self.base.clone(), reason });
+            return Err(unreachable(format!("something answers {status} there, but it is not a kill-switch")));
         }
-        answer(response).await
+        let text = response.text().await.unwrap_or_default();
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(body);
+        }
+        let detail = body.get("detail").and_then(Value::as_str).unwrap_or(&text).to_owned();
+        Err(match status.as_u16() {
+            401 | 403 => CliError::Unauthorised(detail),
+            404 => CliError::NotFound(detail),
+            400..=499 => CliError::Refused(detail),
+            status => CliError::Server { status, detail },
+        })
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, CliError> {
-        self.send(Method::GET, path, None).await
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    /// Fetches a list that comes in pages: at most `limit` items of it. Also returns whether the server has more of them.
+    ///
+    /// `name` is both the last part of the list's path and the member of each page that holds the items.
+    pub(super) async fn pages(
+        &self,
+        name: &str,
+        filter: &[(&str, Option<String>)],
+        limit: usize,
+    ) -> Result<(Vec<Value>, bool), CliError> {
+        let mut items = Vec::new();
+        let mut cursor = None;
+        while items.len() < limit {
+            let page_size = (limit - items.len()).min(PAGE).to_string();
+            let query = query(&[filter, &[("limit", Some(page_size)), ("cursor", cursor)]].concat());
+            let page = self.get(&format!("/v1/{name}?{query}")).await?;
+            items.extend(list(&page, name));
+            cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok((items, cursor.is_some()))
     }
 }
 
-async fn answer(response: Response) -> Result<Value, CliError> {
-    let status = response.status();
-    let text = response.text().await.unwrap_or_default();
-    let body: Value = serde_json::from_str(&text).unwrap_or_default();
-    if status.is_success() {
-        return Ok(body);
-    }
-    let detail = body.get("detail").and_then(Value::as_str).unwrap_or(&text).to_owned();
-    Err(match status.as_u16() {
-        401 | 403 => CliError::Unauthorised { detail },
-        404 => CliError::NotFound { detail },
-        400..=499 => CliError::Refused { detail },
-        status => CliError::Server { status, detail },
-    })
+/// Builds a path such as `/v1/agents/team%2Fa/activate` from its segments.
+pub(super) fn path<const N: usize>(segments: [&str; N]) -> String {
+    let escaped = segments.map(|segment| format!("/{}", utf8_percent_encode(segment, ESCAPED)));
+    format!("/v1{}", escaped.concat())
 }
 
-/// The innermost reason: the outer ones only say that something went wrong.
-pub(super) fn cause(error: &reqwest::Error) -> String {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
-}
-
-/// The path of an agent, whatever its id holds.
-pub(super) fn agent_path(agent_id: &str, rest: &str) -> String {
-    format!("/v1/agents/{}{rest}", utf8_percent_encode(agent_id, SEGMENT))
-}
-
-/// The path of a token.
-pub(super) fn token_path(token_id: &str) -> String {
-    format!("/v1/tokens/{}", utf8_percent_encode(token_id, SEGMENT))
-}
-
-/// The path of an alert rule.
-pub(super) fn rule_path(rule_id: &str) -> String {
-    format!("/v1/alerts/{}", utf8_percent_encode(rule_id, SEGMENT))
-}
-
-/// A query string of what is given.
-pub(super) fn query(params: &[(&str, Option<String>)]) -> String {
-    let given = params.iter().filter_map(|(name, value)| {
-        value.as_ref().map(|value| format!("{name}={}", utf8_percent_encode(value, SEGMENT)))
-    });
-    given.collect::<Vec<_>>().join("&")
+/// Builds a query string of those parameters that have a value.
+pub(super) fn query(parameters: &[(&str, Option<String>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish()
 }

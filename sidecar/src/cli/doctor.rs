@@ -1,46 +1,45 @@
-//! `kill-switch doctor`: what stands between a loop and its end, checked from here.
+//! `kill-switch doctor`: checks everything that must work for a loop to be stopped.
 //!
-//! Every check runs, whatever the ones before it found, so that one call shows everything that must be mended.
+//! All checks run even if some of them fail, so that one call shows everything that must be repaired.
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::client::{Connection, cause};
-use super::output::{Format, Output, print, print_json, table};
+use super::client::ServerOptions;
+use super::output::{Format, list, print, print_json, printable, table};
 use crate::api::MARKER;
 use crate::clock::system_clock;
+use crate::http_client::cause;
 use crate::store::Location;
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorOptions {
-    /// Database to check, a SQLite file or postgres://...; left out where the server runs elsewhere
+    /// Database to check, a SQLite file or postgres://...; leave it out if the server runs on another machine
     #[arg(long, env = "KILL_SWITCH_DB", value_name = "FILE|URL", hide_env_values = true)]
     db: Option<Location>,
     /// Envoy's admin interface, such as http://127.0.0.1:9901
     #[arg(long, value_name = "URL")]
     envoy_admin: Option<String>,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    output: Output,
+    server: ServerOptions,
 }
 
-/// One thing that was looked at.
+/// One check and what it found.
 struct Check {
     name: &'static str,
-    outcome: Outcome,
+    status: Status,
     detail: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum Status {
     Ok,
     Warn,
     Fail,
 }
 
-impl Outcome {
+impl Status {
     fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -51,77 +50,73 @@ impl Outcome {
 }
 
 impl Check {
-    fn of(name: &'static str, found: Result<String, String>) -> Self {
+    fn new(name: &'static str, found: Result<String, String>) -> Self {
         match found {
-            Ok(detail) => Self { name, outcome: Outcome::Ok, detail },
-            Err(detail) => Self { name, outcome: Outcome::Fail, detail },
+            Ok(detail) => Self { name, status: Status::Ok, detail },
+            Err(detail) => Self { name, status: Status::Fail, detail },
         }
     }
 }
 
 impl DoctorOptions {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let http = self.connection.http()?;
+        let http = self.server.http()?;
         let mut checks = Vec::new();
         if let Some(location) = &self.db {
-            checks.push(Check::of("database", database(location).await));
+            checks.push(Check::new("database", database(location).await));
         }
-        let base = self.connection.base();
-        checks.push(Check::of("server", server(&http, &base).await));
-        checks.push(Check::of("ready", ready(&http, &base).await));
+        let base = self.server.base();
+        checks.push(Check::new("server", server(&http, &base).await));
+        checks.push(Check::new("ready", ready(&http, &base).await));
         checks.push(self.envoys().await);
         if let Some(admin) = &self.envoy_admin {
-            checks.push(Check::of("envoy admin", admin_ready(&http, admin).await));
+            checks.push(Check::new("envoy admin", admin_ready(&http, admin).await));
         }
         self.report(&checks)
     }
 
-    /// Whether any Envoy hears what the server says; needs a token that may look.
+    /// Checks whether Envoys poll the server. This needs a token with the scope viewer.
     async fn envoys(&self) -> Check {
-        let name = "envoys";
-        let listed = match self.connection.client() {
+        let listed = match self.server.client() {
             Ok(client) => client.get("/v1/envoys").await,
             Err(error) => Err(error),
         };
         match listed {
-            Ok(listed) => connected(&listed),
-            Err(error) => Check { name, outcome: Outcome::Fail, detail: error.to_string() },
+            Ok(listed) => check_envoys(&listed),
+            Err(error) => Check::new("envoys", Err(error.to_string())),
         }
     }
 
     fn report(&self, checks: &[Check]) -> Result<(), CliError> {
-        match self.output.format {
+        match self.server.format {
             Format::Json => {
                 let shown = checks.iter().map(|check| {
-                    let status = check.outcome.word().to_lowercase();
+                    let status = check.status.word().to_lowercase();
                     json!({"check": check.name, "status": status, "detail": check.detail})
                 });
                 print_json(&shown.collect::<Value>())?;
             }
             Format::Table => {
-                let rows: Vec<_> = checks
+                let rows = checks
                     .iter()
-                    .map(|check| [check.name.to_owned(), check.outcome.word().to_owned(), check.detail.clone()])
-                    .collect();
-                print(&table(["CHECK", "STATUS", "DETAIL"], &rows))?;
+                    .map(|check| [check.name.to_owned(), check.status.word().to_owned(), printable(&check.detail)]);
+                print(&table(["CHECK", "STATUS", "DETAIL"], rows))?;
             }
         }
-        let failed = checks.iter().filter(|check| check.outcome == Outcome::Fail).count();
+        let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
         if failed == 0 { Ok(()) } else { Err(CliError::Unhealthy { failed, checks: checks.len() }) }
     }
 }
 
-fn connected(listed: &Value) -> Check {
-    let name = "envoys";
+fn check_envoys(listed: &Value) -> Check {
     let current = listed.get("current_rev").and_then(Value::as_u64).unwrap_or_default();
-    let envoys = listed.get("envoys").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is = |envoy: &&Value| envoy.get("connected").and_then(Value::as_bool).unwrap_or_default();
-    let here: Vec<_> = envoys.iter().filter(is).collect();
-    let has_all = |envoy: &&&Value| envoy.get("applied_rev").and_then(Value::as_u64) == Some(current);
-    let up_to_date = here.iter().filter(has_all).count();
-    let detail = format!("{} connected, {up_to_date} of them at revision {current}", here.len());
-    let outcome = if here.is_empty() || up_to_date < here.len() { Outcome::Warn } else { Outcome::Ok };
-    Check { name, outcome, detail }
+    let mut connected = list(listed, "envoys");
+    connected.retain(|envoy| envoy.get("connected").and_then(Value::as_bool) == Some(true));
+    let is_up_to_date = |envoy: &&Value| envoy.get("applied_rev").and_then(Value::as_u64) == Some(current);
+    let up_to_date = connected.iter().filter(is_up_to_date).count();
+    let detail = format!("{} connected, {up_to_date} of them at revision {current}", connected.len());
+    let is_ok = !connected.is_empty() && up_to_date == connected.len();
+    Check { name: "envoys", status: if is_ok { Status::Ok } else { Status::Warn }, detail }
 }
 
 async fn database(location: &Location) -> Result<String, String> {
@@ -156,6 +151,7 @@ async fn ready(http: &reqwest::Client, base: &str) -> Result<String, String> {
     }
 }
 
+/// Asks Envoy's admin interface whether Envoy is live.
 async fn admin_ready(http: &reqwest::Client, admin: &str) -> Result<String, String> {
     let url = format!("{}/ready", admin.trim_end_matches('/'));
     let response = http.get(&url).send().await.map_err(|error| format!("{url}: {}", cause(&error)))?;

@@ -1,6 +1,6 @@
-//! Why a command failed, and the exit code that says so to a script.
+//! Why a command failed, and the exit code that tells a script.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::serve::ServeError;
@@ -8,101 +8,97 @@ use crate::serve::ServeError;
 /// What `--help` says about exit codes.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
-  1  failed, or a check of `doctor` or of `replay --expect` did
+  0  success
+  1  failure, also of a check of `doctor` or of `replay --expect`
   2  the command line cannot be understood
   3  no token, or one that is not valid or not allowed to do this
-  4  there is no such agent or token
-  5  refused: a value is out of bounds, or the agent has changed meanwhile
-  6  the server cannot be reached or does not answer";
+  4  there is no such agent, token or alert rule
+  5  refused: a value is out of bounds, or the agent has changed in the meantime
+  6  the server cannot be reached, or its answer makes no sense";
 
-/// What a command can fail with.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// No token was given.
     #[error("no token: set KILL_SWITCH_TOKEN, or --token-file to a file that holds one")]
     NoToken,
-    /// The server said 401 or 403.
-    #[error("{detail}")]
-    Unauthorised {
-        /// In the server's words.
-        detail: String,
-    },
-    /// The server said 404.
-    #[error("{detail}")]
-    NotFound {
-        /// In the server's words.
-        detail: String,
-    },
-    /// The server said another 4xx.
-    #[error("{detail}")]
-    Refused {
-        /// In the server's words.
-        detail: String,
-    },
-    /// The server is not there, or something else is.
+    /// The server answered 401 or 403, with this explanation.
+    #[error("{0}")]
+    Unauthorised(String),
+    /// The server answered 404, with this explanation.
+    #[error("{0}")]
+    NotFound(String),
+    /// A value was refused, here or by the server, which answered with another 4xx.
+    #[error("{0}")]
+    Refused(String),
+    /// The server cannot be reached, or what answers is not a kill-switch server.
     #[error("{url}: {reason}")]
     Unreachable {
-        /// Where it was looked for.
+        /// The server's address.
         url: String,
-        /// What was found.
+        /// What went wrong.
         reason: String,
     },
-    /// The server answered with something that makes no sense.
+    /// The server answered with a status that is neither a success nor a refusal.
     #[error("the server answered {status}: {detail}")]
     Server {
         /// The status.
         status: u16,
-        /// What it said.
+        /// The explanation in the answer.
         detail: String,
     },
     /// A file cannot be read.
     #[error("{path}: {reason}", path = path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// What went wrong.
         reason: String,
     },
-    /// Nobody reads the output.
+    /// Standard output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(std::io::Error),
-    /// A check of `doctor` failed; it has said which.
+    /// Checks of `doctor` failed. Its output has named them.
     #[error("{failed} of {checks} checks failed")]
     Unhealthy {
-        /// How many.
+        /// The number of checks that failed.
         failed: usize,
-        /// Of how many.
+        /// The number of all checks.
         checks: usize,
     },
-    /// Lines of a recording cannot be read; they have been named.
+    /// Lines of a recording cannot be read. They have been named on standard error.
     #[error("{lines} {} not be read", if *lines == 1 { "line could" } else { "lines could" })]
     BadLines {
-        /// How many.
+        /// The number of lines.
         lines: usize,
     },
-    /// `replay --expect` found what it must not.
+    /// A run of `replay --expect` did not end as its recording expects.
     #[error("not as expected: {healthy_killed} healthy killed, {loops_missed} loops missed")]
     NotAsExpected {
         /// Healthy runs that would have been killed.
         healthy_killed: usize,
-        /// Loops that would have gone on.
+        /// Loops that would not have been killed.
         loops_missed: usize,
     },
-    /// The server did not start.
+    /// The server did not start, or a database cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
 impl CliError {
-    /// What a script sees.
+    /// A file cannot be read because of `error`.
+    pub(super) fn file(path: &Path, error: impl ToString) -> Self {
+        Self::File { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    /// Returns the exit code, as [`EXIT_CODES`] describes it.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Serve(_) | Self::File { .. } | Self::Output(_) | Self::Unhealthy { .. } => 1,
             Self::BadLines { .. } | Self::NotAsExpected { .. } => 1,
-            Self::NoToken | Self::Unauthorised { .. } => 3,
-            Self::NotFound { .. } => 4,
-            Self::Refused { .. } => 5,
+            Self::NoToken | Self::Unauthorised(_) => 3,
+            Self::NotFound(_) => 4,
+            Self::Refused(_) => 5,
             Self::Unreachable { .. } | Self::Server { .. } => 6,
         })
     }

@@ -1,18 +1,16 @@
-//! `kill-switch events`: what happened, and what happens.
+//! `kill-switch events`: lists events, or prints them as they happen.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::CliError;
-use super::client::{Client, Connection, query};
-use super::output::{Format, Output, cell, print, print_json, table};
+use super::client::{PAGE, ServerOptions, query};
+use super::output::{Format, cells, list, print, print_list};
 
-/// How often `tail` asks for more.
+/// How often `tail` asks for new events.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Events fetched with one request.
-const PAGE: usize = 1_000;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum EventsCommand {
@@ -24,27 +22,25 @@ pub(super) enum EventsCommand {
 
 #[derive(Args, Debug)]
 struct Filter {
-    /// Of this agent only
+    /// Only events of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Of this type only, such as kill_switch
+    /// Only events of this type, such as kill_switch
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    output: Output,
+    server: ServerOptions,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct List {
-    /// At this time or later, such as 2024-01-15 or 2024-01-15T10:30:00Z
+    /// Only events at this time or later, such as 2024-01-15 or 2024-01-15T10:30:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Before this time
+    /// Only events before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// At most N
+    /// List at most N events
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,
     #[command(flatten)]
@@ -53,7 +49,7 @@ pub(super) struct List {
 
 #[derive(Args, Debug)]
 pub(super) struct Tail {
-    /// How many of the latest to begin with
+    /// How many of the latest events to begin with
     #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
     lines: usize,
     #[command(flatten)]
@@ -70,62 +66,43 @@ impl EventsCommand {
 }
 
 impl Filter {
-    /// The query of a page: the filter, and what the caller adds.
-    fn query(&self, more: &[(&str, Option<String>)]) -> String {
-        let mut params = vec![("agent_id", self.agent.clone()), ("event_type", self.event_type.clone())];
-        params.extend_from_slice(more);
-        query(&params)
+    /// Returns the parameters of the query: those of the filter, followed by `more`.
+    fn parameters<'a, const N: usize>(&self, more: [(&'a str, Option<String>); N]) -> Vec<(&'a str, Option<String>)> {
+        let own = [("agent_id", self.agent.clone()), ("event_type", self.event_type.clone())];
+        own.into_iter().chain(more).collect()
     }
 }
 
 impl List {
     async fn run(self) -> Result<(), CliError> {
-        let client = self.filter.connection.client()?;
-        let mut events = Vec::new();
-        let mut cursor = None;
-        while events.len() < self.limit {
-            let query = self.filter.query(&[
-                ("since", self.since.clone()),
-                ("until", self.until.clone()),
-                ("limit", Some((self.limit - events.len()).min(PAGE).to_string())),
-                ("cursor", cursor),
-            ]);
-            let page = page(&client, &query).await?;
-            events.extend(page.events);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        match self.filter.output.format {
-            Format::Json => print_json(&json!(events)),
-            Format::Table => {
-                let rows: Vec<_> = events.iter().map(row).collect();
-                print(&table(HEADING, &rows))
-            }
-        }
+        let Self { since, until, limit, filter } = self;
+        let parameters = filter.parameters([("since", since), ("until", until)]);
+        let (events, _) = filter.server.client()?.pages("events", &parameters, limit).await?;
+        let heading = ["ID", "AT", "EVENT", "AGENT", "SCORE", "ACTOR", "REASON"];
+        print_list(filter.server.format, events, heading, row)
     }
 }
 
 impl Tail {
     async fn run(self) -> Result<(), CliError> {
-        let client = self.filter.connection.client()?;
-        let latest = self.filter.query(&[("limit", Some(self.lines.clamp(1, PAGE).to_string()))]);
-        let mut first = page(&client, &latest).await?.events;
-        first.reverse();
-        let mut last = first.last().map_or(0, id);
+        let client = self.filter.server.client()?;
+        // Also without any lines to begin with, one event is fetched: its id tells where the new ones begin.
+        let (mut latest, _) = client.pages("events", &self.filter.parameters([]), self.lines.clamp(1, PAGE)).await?;
+        latest.reverse();
+        let mut last = latest.last().map_or(0, id);
         if self.lines > 0 {
-            self.show(&first)?;
+            self.show(&latest)?;
         }
         loop {
             tokio::time::sleep(PERIOD).await;
-            let newer = self.filter.query(&[("after", Some(last.to_string())), ("limit", Some(PAGE.to_string()))]);
-            match page(&client, &newer).await {
+            let newer = self.filter.parameters([("after", Some(last.to_string())), ("limit", Some(PAGE.to_string()))]);
+            match client.get(&format!("/v1/events?{}", query(&newer))).await {
                 Ok(page) => {
-                    last = page.events.last().map_or(last, id);
-                    self.show(&page.events)?;
+                    let events = list(&page, "events");
+                    last = events.last().map_or(last, id);
+                    self.show(&events)?;
                 }
-                // A sidecar that restarts is no reason to stop following.
+                // Following goes on when the sidecar is restarted.
                 Err(error @ (CliError::Unreachable { .. } | CliError::Server { .. })) => {
                     eprintln!("kill-switch: {error}; trying again");
                 }
@@ -135,32 +112,17 @@ impl Tail {
     }
 
     fn show(&self, events: &[Value]) -> Result<(), CliError> {
-        events.iter().try_for_each(|event| match self.filter.output.format {
+        events.iter().try_for_each(|event| match self.filter.server.format {
             Format::Json => print(&format!("{event}\n")),
             Format::Table => print(&format!("{}\n", row(event).join("  "))),
         })
     }
 }
 
-struct Page {
-    events: Vec<Value>,
-    next_cursor: Option<String>,
-}
-
-async fn page(client: &Client, query: &str) -> Result<Page, CliError> {
-    let body = client.get(&format!("/v1/events?{query}")).await?;
-    Ok(Page {
-        events: body.get("events").and_then(Value::as_array).cloned().unwrap_or_default(),
-        next_cursor: body.get("next_cursor").and_then(Value::as_str).map(str::to_owned),
-    })
-}
-
 fn id(event: &Value) -> u64 {
     event.get("id").and_then(Value::as_u64).unwrap_or_default()
 }
 
-const HEADING: [&str; 7] = ["ID", "AT", "EVENT", "AGENT", "SCORE", "ACTOR", "REASON"];
-
 fn row(event: &Value) -> [String; 7] {
-    ["id", "at", "event_type", "agent_id", "score", "actor", "reason"].map(|member| cell(event, member))
+    cells(event, ["id", "at", "event_type", "agent_id", "score", "actor", "reason"])
 }

@@ -1,7 +1,7 @@
-//! The command line: the server, and the people's tools that talk to it.
+//! The command line: the server, and the tools with which people talk to it.
 //!
-//! One file per command. Commands print what they were asked for on standard output and nothing else; everything they
-//! have to say about it goes to standard error, with an exit code that scripts can rely on.
+//! One file per command. Standard output receives only what the command was asked for. Warnings and errors go to standard
+//! error, and the exit code tells scripts what went wrong.
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -17,7 +17,6 @@ mod events;
 mod fingerprint;
 mod output;
 mod replay;
-mod replay_bar;
 mod replay_report;
 mod tokens;
 
@@ -35,25 +34,25 @@ pub struct Cli {
 enum Command {
     /// Run the sidecar
     Serve(Box<ServeOptions>),
-    /// List, show, set, activate and deactivate agents
+    /// List, show, change, activate and deactivate agents
     #[command(subcommand)]
     Agents(agents::AgentsCommand),
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
-    /// List alert rules, try one out, and see what was sent
+    /// List alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
-    /// Say which recorded runs would have been killed, at which call, and why
+    /// Show which recorded runs would have been killed, at which call, and why
     Replay(replay::ReplayOptions),
-    /// Show a text as the detector sees it: normalised, and its hash
+    /// Show a text as the detector sees it: normalised, and as a hash
     Fingerprint(fingerprint::FingerprintOptions),
-    /// Say whether two texts count as similar, and as the same
+    /// Show whether the detector takes two texts for similar, or for the same
     Compare(compare::CompareOptions),
-    /// Check the database, the server, and the way to Envoy
+    /// Check the database, the server, and the connection to Envoy
     Doctor(doctor::DoctorOptions),
     /// Print a completion script for a shell
     Completion {
@@ -63,7 +62,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the command.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
             Command::Serve(options) => Ok(serve(*options).await?),

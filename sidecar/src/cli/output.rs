@@ -1,13 +1,16 @@
 //! What commands print: tables for people, JSON for programs.
+//!
+//! Tables have neither borders nor colours, so that they can be piped to `grep`, `sort` or `awk`.
 
 use std::io::Write as _;
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
+use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use super::CliError;
 
-/// How the outcome is printed.
+/// How a command prints its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// Aligned columns.
@@ -16,55 +19,62 @@ pub(super) enum Format {
     Json,
 }
 
-/// The option that chooses it.
-#[derive(Args, Clone, Copy, Debug)]
-pub(super) struct Output {
-    /// How to print the outcome
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, global = true)]
-    pub(super) format: Format,
-}
-
-/// Prints; a reader that went away, as `head` does, is reported and not panicked at.
+/// Writes to standard output. If the reader has gone away, as `head` does, this returns an error where `print!` panics.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
 }
 
-/// Prints a value as JSON, for people who read JSON.
+/// Prints a value as indented JSON.
 pub(super) fn print_json(value: &Value) -> Result<(), CliError> {
     print(&format!("{value:#}\n"))
 }
 
-/// Rows under a heading, in columns.
-pub(super) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
-    let mut widths = heading.map(|cell| cell.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+/// Prints a list: as a JSON array, or as a table with one row per item.
+pub(super) fn print_list<const N: usize>(
+    format: Format,
+    items: Vec<Value>,
+    heading: [&str; N],
+    row: impl Fn(&Value) -> [String; N],
+) -> Result<(), CliError> {
+    match format {
+        Format::Json => print_json(&Value::Array(items)),
+        Format::Table => print(&table(heading, items.iter().map(row))),
     }
-    let line = |cells: &[String; N]| {
-        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    let mut text = line(&heading.map(str::to_owned));
-    rows.iter().for_each(|row| text.push_str(&line(row)));
-    text
 }
 
-/// A member of an object as a cell: no quotes, nothing for null, and nothing that would move the cursor.
+/// Aligns rows under a heading, with two spaces between columns and none at the end of a line.
+pub(super) fn table<const N: usize>(heading: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(heading).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// Returns a list that is a member of an answer of the API. It is empty if there is no such list.
+pub(super) fn list(body: &Value, member: &str) -> Vec<Value> {
+    body.get(member).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Returns members of an object as cells of a table.
+pub(super) fn cells<const N: usize>(object: &Value, members: [&str; N]) -> [String; N] {
+    members.map(|member| cell(object, member))
+}
+
+/// Returns a member of an object as a cell of a table: strings without quotes, and `-` if there is no value.
 pub(super) fn cell(object: &Value, member: &str) -> String {
-    let text = match object.get(member) {
+    match object.get(member) {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::String(text)) if text.is_empty() => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => printable(text),
         Some(other) => other.to_string(),
-    };
-    inert(&text)
+    }
 }
 
-/// Somebody else's text with nothing in it that would move the cursor.
-pub(super) fn inert(text: &str) -> String {
+/// Replaces control characters by spaces: text from outside could otherwise move the cursor or clear the screen.
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -75,7 +85,8 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [["a".to_owned(), "1".to_owned()], ["long-name".to_owned(), "22".to_owned()]];
-        assert_eq!(table(["ID", "N"], &rows), "ID         N\na          1\nlong-name  22\n");
+        assert_eq!(table(["ID", "N"], rows), "ID         N\na          1\nlong-name  22\n");
+        assert_eq!(table(["ID", "N"], []), "ID  N\n", "no rows");
     }
 
     #[test]

@@ -1,20 +1,17 @@
-//! `kill-switch replay`: recorded runs through the detector, under one setting or many. Asks no server.
+//! `kill-switch replay`: plays recorded runs through the detector, under one setting or many. Needs no server.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use agent_kill_switch::config::Config;
-use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::policy::{DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE, check_settings};
-use agent_kill_switch::wire::Counting;
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::CliError;
-use super::replay_bar::Bar;
 use super::replay_report::{Report, Shown, print_sweep, print_sweep_json};
-use crate::replay::input::{Input, open_all, read_all};
-use crate::replay::step::{PLAIN_CONFIG, StepReader, filter_config};
-use crate::replay::sweep::{COUNTINGS, Sweep, THRESHOLDS, WINDOWS};
-use crate::replay::{Replayer, Run, Settings, play};
+use crate::replay::detector::{Counting, Decoder, ReadOptions, Rules};
+use crate::replay::input::{Input, read_all};
+use crate::replay::sweep::{COUNTINGS, Sweep, THRESHOLDS, WINDOW_SIZES};
+use crate::replay::{Run, RunReader, Settings, play};
 
 #[derive(Args, Debug)]
 pub(super) struct ReplayOptions {
@@ -36,55 +33,58 @@ pub(super) struct ReplayOptions {
     /// Try many windows, thresholds and ways of counting, and show what each would kill
     #[arg(long)]
     sweep: bool,
-    /// Only list runs that would have been killed, and loops that would not
+    /// List only runs that would have been killed, and loops that would not
     #[arg(long, conflicts_with_all = ["json", "sweep"])]
     killed: bool,
-    /// Fail if a run that expects "healthy" would have been killed, or one that expects "loop" not
+    /// Fail if a run that expects "healthy" would have been killed, or if one that expects "loop" would not
     #[arg(long, conflicts_with = "sweep")]
     expect: bool,
     /// The filter's configuration, for its patterns and limits
     #[arg(long, value_name = "FILE")]
     filter_config: Option<PathBuf>,
-    /// One JSON object per run, then a summary
+    /// Print one JSON object per run, then a summary
     #[arg(long)]
     json: bool,
 }
 
 impl ReplayOptions {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let unreadable = if self.sweep { self.run_sweep()? } else { self.run_once()? };
-        if unreadable > 0 { Err(CliError::BadLines { lines: unreadable }) } else { Ok(()) }
+        let bad_lines = if self.sweep { self.run_sweep()? } else { self.run_once()? };
+        if bad_lines > 0 { Err(CliError::BadLines { lines: bad_lines }) } else { Ok(()) }
     }
 
-    /// Under one setting. Returns how many lines could not be read.
+    /// Plays the runs under one setting. Returns how many lines could not be read.
     fn run_once(&self) -> Result<usize, CliError> {
         let settings = self.settings()?;
-        let shown = match () {
-            () if self.json => Shown::Json,
-            () if self.killed => Shown::Killed,
-            () => Shown::All,
+        let shown = if self.json {
+            Shown::Json
+        } else if self.killed {
+            Shown::Killed
+        } else {
+            Shown::All
         };
         let mut report = Report::new(shown);
-        let unreadable =
-            self.each_run(&[settings.counting], |run| report.add(run.label, play(&run.steps, &settings)))?;
-        report.finish(&settings)?;
+        let bad_lines =
+            self.each_run(&[settings.counting], |run| report.add(run.label, play(&run.calls, &settings)))?;
         let (healthy_killed, loops_missed) = report.tally.wrong();
+        report.finish(&settings)?;
         if self.expect && healthy_killed + loops_missed > 0 {
             return Err(CliError::NotAsExpected { healthy_killed, loops_missed });
         }
-        Ok(unreadable)
+        Ok(bad_lines)
     }
 
-    /// Under many. Returns how many lines could not be read.
+    /// Plays the runs under many settings. Returns how many lines could not be read.
     fn run_sweep(&self) -> Result<usize, CliError> {
-        let countings = given(&self.counting, &COUNTINGS);
-        let (windows, thresholds) = (given(&self.window, &WINDOWS), given(&self.threshold, &THRESHOLDS));
-        let mut sweep = Sweep::new(&countings, &windows, &thresholds, self.rules());
+        let countings = given_or(&self.counting, &COUNTINGS);
+        let (window_sizes, thresholds) =
+            (given_or(&self.window, &WINDOW_SIZES), given_or(&self.threshold, &THRESHOLDS));
+        let mut sweep = Sweep::new(countings, window_sizes, thresholds, self.rules());
         if sweep.rows().is_empty() {
-            // Nothing is left of what was asked for: say why of the first.
+            // No combination is allowed: this fails with the reason for the first of them.
             self.settings()?;
         }
-        let unreadable = self.each_run(&countings, |run| {
+        let bad_lines = self.each_run(countings, |run| {
             sweep.add(&run);
             Ok(())
         })?;
@@ -93,7 +93,7 @@ impl ReplayOptions {
         } else {
             print_sweep(&sweep)?
         }
-        Ok(unreadable)
+        Ok(bad_lines)
     }
 
     fn rules(&self) -> Rules {
@@ -101,96 +101,82 @@ impl ReplayOptions {
     }
 
     fn settings(&self) -> Result<Settings, CliError> {
-        let refused = |detail: String| CliError::Refused { detail };
         if !self.sweep && (self.window.len() > 1 || self.threshold.len() > 1 || self.counting.len() > 1) {
-            return Err(refused("several settings at once need --sweep".to_owned()));
+            return Err(CliError::Refused("several settings at once need --sweep".to_owned()));
         }
-        let window = self.window.first().copied().unwrap_or(f64::from(DEFAULT_WINDOW_SIZE));
-        let threshold = self.threshold.first().copied().unwrap_or(DEFAULT_THRESHOLD);
         let counting = self.counting.first().copied().unwrap_or_default();
-        let (window_size, threshold) = check_settings(window, threshold).map_err(|error| refused(error.to_string()))?;
-        Ok(Settings { window_size, threshold, counting, rules: self.rules() })
+        let settings = Settings { counting, rules: self.rules(), ..Settings::default() };
+        let window_size = self.window.first().copied().unwrap_or(f64::from(settings.window_size));
+        let threshold = self.threshold.first().copied().unwrap_or(settings.threshold);
+        settings.with(window_size, threshold).map_err(|error| CliError::Refused(error.to_string()))
     }
 
-    fn config(&self) -> Result<Config, CliError> {
-        let Some(path) = &self.filter_config else {
-            return filter_config(PLAIN_CONFIG).map_err(|error| CliError::Refused { detail: error.to_string() });
-        };
-        load_config(path)
+    fn read_options(&self) -> Result<ReadOptions, CliError> {
+        match &self.filter_config {
+            Some(path) => load_filter_config(path),
+            None => ReadOptions::defaults().map_err(|error| CliError::Refused(error.to_string())),
+        }
     }
 
-    /// Reads every run of every file. A line that cannot be read is named, and the others go on.
+    /// Calls `each` with every run of every file. Lines that cannot be read are reported on standard error and skipped.
+    /// Returns how many there were.
     fn each_run(
         &self,
         countings: &[Counting],
         mut each: impl FnMut(Run) -> Result<(), CliError>,
     ) -> Result<usize, CliError> {
-        let mut replayer = Replayer::new(StepReader::new(&self.config()?, countings));
-        let inputs =
-            open_all(&self.files).map_err(|(path, error)| CliError::File { path, reason: error.to_string() })?;
-        let total = inputs.iter().map(|input| input.length).sum::<Option<u64>>();
-        let mut reading = Reading {
-            bar: if self.json { Bar::beside_output(total) } else { Bar::new(total) },
-            bytes_before: 0,
-            calls: 0,
-            unreadable: 0,
-        };
-        let mut failed = Ok(());
-        for input in inputs {
-            let mut finished = |run| {
-                if failed.is_ok() {
-                    failed = each(run);
-                }
-            };
-            reading.file(input, &mut replayer, &mut finished)?;
-            std::mem::replace(&mut failed, Ok(()))?;
+        let mut runs = RunReader::new(Decoder::new(self.read_options()?, countings));
+        let progress = self.progress_bar();
+        let open = |path: &PathBuf| Input::open(path, &progress).map_err(|error| CliError::file(path, error));
+        let inputs: Vec<Input> = self.files.iter().map(open).collect::<Result<_, _>>()?;
+        if let Some(total) = inputs.iter().map(|input| input.length).sum() {
+            progress.set_length(total);
+            set_template(&progress, "[{bar:30}] {percent:>3} %  {msg}");
         }
-        reading.bar.clear();
-        Ok(reading.unreadable)
-    }
-}
-
-pub(super) fn load_config(path: &Path) -> Result<Config, CliError> {
-    let cannot = |reason: String| CliError::File { path: path.to_owned(), reason };
-    let bytes = read_all(path).map_err(|error| cannot(error.to_string()))?;
-    filter_config(&bytes).map_err(|error| cannot(error.to_string()))
-}
-
-fn given<T: Clone>(given: &[T], default: &[T]) -> Vec<T> {
-    if given.is_empty() { default.to_vec() } else { given.to_vec() }
-}
-
-/// How far reading is.
-struct Reading {
-    bar: Bar,
-    bytes_before: u64,
-    calls: usize,
-    unreadable: usize,
-}
-
-impl Reading {
-    fn file(
-        &mut self,
-        mut input: Input,
-        replayer: &mut Replayer,
-        finished: &mut impl FnMut(Run),
-    ) -> Result<(), CliError> {
-        let mut line = Vec::new();
-        let cannot =
-            |name: &str, error: std::io::Error| CliError::File { path: name.into(), reason: error.to_string() };
-        while let Some(number) = input.next_line(&mut line).map_err(|error| cannot(&input.name, error))? {
-            match replayer.line(&line, finished) {
-                Ok(calls) => self.calls += calls,
-                Err(error) => {
-                    self.unreadable += 1;
-                    self.bar.clear();
-                    eprintln!("kill-switch: {}, line {number}: {error}", input.name);
+        let (mut line, mut bad_lines) = (Vec::new(), 0);
+        for mut input in inputs {
+            let cannot_read = |name: &str, error| CliError::file(Path::new(name), error);
+            while let Some(number) = input.next_line(&mut line).map_err(|error| cannot_read(&input.name, error))? {
+                match runs.line(&line) {
+                    Ok(run) => run.into_iter().try_for_each(&mut each)?,
+                    Err(error) => {
+                        bad_lines += 1;
+                        progress.suspend(|| eprintln!("kill-switch: {}, line {number}: {error}", input.name));
+                    }
                 }
+                progress.set_message(format!("{} calls", runs.calls_read()));
             }
-            self.bar.show(self.bytes_before + input.read.get(), self.calls);
+            runs.end_of_file().into_iter().try_for_each(&mut each)?;
         }
-        replayer.end(finished);
-        self.bytes_before += input.read.get();
-        Ok(())
+        progress.finish_and_clear();
+        Ok(bad_lines)
     }
+
+    /// Creates a bar that is drawn on standard error if that is a terminal. If the input's length is not known, it shows
+    /// only the number of calls.
+    fn progress_bar(&self) -> ProgressBar {
+        if self.json && std::io::stdout().is_terminal() {
+            // Runs are printed as they are read, and would get mixed up with the bar on the same terminal.
+            return ProgressBar::hidden();
+        }
+        let progress = ProgressBar::no_length();
+        set_template(&progress, "{msg}");
+        progress
+    }
+}
+
+fn set_template(progress: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        progress.set_style(style.progress_chars("=  "));
+    }
+}
+
+/// Reads a filter's configuration from a file.
+pub(super) fn load_filter_config(path: &Path) -> Result<ReadOptions, CliError> {
+    let bytes = read_all(path).map_err(|error| CliError::file(path, error))?;
+    ReadOptions::parse(&bytes).map_err(|error| CliError::file(path, error))
+}
+
+fn given_or<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
+    if given.is_empty() { default } else { given }
 }

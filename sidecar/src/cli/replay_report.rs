@@ -1,11 +1,11 @@
-//! What `replay` prints: a row or an object per run and a summary, or a row per setting.
+//! What `replay` prints: a row or a JSON object for each run and a summary, or with `--sweep` a row for each setting.
 
-use agent_kill_switch::wire::Signals;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::output::{inert, print, table};
+use super::output::{cell, print, printable, table};
+use crate::replay::detector::Signals;
 use crate::replay::sweep::Sweep;
 use crate::replay::tally::{Expect, Tally};
 use crate::replay::{Label, Outcome, Settings};
@@ -13,18 +13,18 @@ use crate::replay::{Label, Outcome, Settings};
 /// Which runs are printed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// All, as a table.
+    /// All runs, as a table.
     All,
-    /// Those that were killed and loops that were not, as a table.
+    /// Runs that were killed and loops that were not, as a table.
     Killed,
-    /// All, as JSON, each as soon as it is judged.
+    /// All runs, as JSON, each as soon as it has been played.
     Json,
 }
 
-/// What is printed of runs under one setting.
+/// The report on runs under one setting.
 pub(super) struct Report {
     shown: Shown,
-    /// What was counted so far.
+    /// The counts of the runs so far.
     pub(super) tally: Tally,
     rows: Vec<[String; 9]>,
 }
@@ -45,7 +45,7 @@ impl Report {
         Ok(())
     }
 
-    pub(super) fn finish(&self, settings: &Settings) -> Result<(), CliError> {
+    pub(super) fn finish(self, settings: &Settings) -> Result<(), CliError> {
         if self.shown == Shown::Json {
             let mut summary = self.tally.json();
             if let Some(members) = summary.as_object_mut() {
@@ -54,14 +54,14 @@ impl Report {
             return print(&format!("{}\n", json!({"summary": summary})));
         }
         let heading = ["AGENT", "EXPECT", "CALLS", "KILLED AT", "SCORE", "PROMPTS", "RESPONSES", "TOOLS", "WHY"];
-        let mut text = table(heading, &self.rows);
+        let mut text = table(heading, self.rows);
         text.push('\n');
         text.push_str(&summary(&self.tally));
         print(&text)
     }
 }
 
-/// A run for programs, in the order in which a person reads it.
+/// The JSON of a run. A struct, since its members are printed in this order.
 #[derive(Serialize)]
 struct RunLine<'a> {
     agent: Option<&'a str>,
@@ -84,7 +84,7 @@ fn run_line(label: &Label, outcome: &Outcome) -> String {
         score: outcome.score.value(),
         signals: outcome.score.signals,
     };
-    // Numbers and strings only: nothing in it can fail.
+    // Numbers and strings can always be written.
     serde_json::to_string(&line).unwrap_or_default() + "\n"
 }
 
@@ -96,55 +96,46 @@ fn row(label: &Label, expect: Expect, outcome: &Outcome) -> [String; 9] {
     let signals = outcome.score.signals;
     let mark = if expect.is_met_by(outcome) { "" } else { " !" };
     [
-        // Recordings are other people's.
-        inert(label.agent.as_deref().unwrap_or("-")),
+        printable(label.agent.as_deref().unwrap_or("-")),
         expect.word().to_owned() + mark,
         outcome.calls.to_string(),
-        outcome.killed_at.map_or("-".to_owned(), |call| call.to_string()),
+        call(outcome.killed_at),
         outcome.score.value().to_string(),
         signals.similar_prompts.to_string(),
         signals.similar_responses.to_string(),
         signals.repeated_tool_calls.to_string(),
-        inert(outcome.reason.as_deref().unwrap_or_default()),
+        printable(outcome.reason.as_deref().unwrap_or_default()),
     ]
 }
 
 fn summary(tally: &Tally) -> String {
-    let rows: Vec<_> = Expect::ALL
-        .map(|expect| {
-            let count = tally.of(expect);
-            let median = count.median_kill().map_or("-".to_owned(), |call| call.to_string());
-            let highest = count.highest_score.to_string();
-            let [runs, calls, killed] = [count.runs, count.calls, count.killed].map(|number| number.to_string());
-            [expect.word().to_owned(), runs, calls, killed, median, highest]
-        })
-        .into();
-    table(["EXPECT", "RUNS", "CALLS", "KILLED", "MEDIAN KILL AT", "HIGHEST SCORE OF THE REST"], &rows)
+    let rows = Expect::ALL.map(|expect| {
+        let count = tally.of(expect);
+        let [runs, calls, killed] = [count.runs, count.calls, count.killed].map(|number| number.to_string());
+        [expect.word().to_owned(), runs, calls, killed, call(count.median_kill()), count.highest_score.to_string()]
+    });
+    table(["EXPECT", "RUNS", "CALLS", "KILLED", "MEDIAN KILL AT", "HIGHEST SCORE OF THE REST"], rows)
 }
 
 pub(super) fn print_sweep(sweep: &Sweep) -> Result<(), CliError> {
-    let of = |tally: &Tally, expect| {
+    let killed = |tally: &Tally, expect| {
         let count = tally.of(expect);
         format!("{} of {}", count.killed, count.runs)
     };
-    let rows: Vec<_> = sweep
-        .rows()
-        .iter()
-        .map(|(settings, tally)| {
-            [
-                settings.counting.as_str().to_owned(),
-                settings.window_size.to_string(),
-                settings.threshold.to_string(),
-                of(tally, Expect::Healthy),
-                of(tally, Expect::Loop),
-                tally.of(Expect::Loop).median_kill().map_or("-".to_owned(), |call| call.to_string()),
-                of(tally, Expect::Unknown),
-            ]
-        })
-        .collect();
+    let rows = sweep.rows().iter().map(|(settings, tally)| {
+        [
+            cell(&settings_json(settings), "counting"),
+            settings.window_size.to_string(),
+            settings.threshold.to_string(),
+            killed(tally, Expect::Healthy),
+            killed(tally, Expect::Loop),
+            call(tally.of(Expect::Loop).median_kill()),
+            killed(tally, Expect::Unknown),
+        ]
+    });
     let heading =
         ["COUNTING", "WINDOW", "THRESHOLD", "HEALTHY KILLED", "LOOPS KILLED", "MEDIAN KILL AT", "UNKNOWN KILLED"];
-    print(&table(heading, &rows))
+    print(&table(heading, rows))
 }
 
 pub(super) fn print_sweep_json(sweep: &Sweep) -> Result<(), CliError> {
@@ -155,4 +146,9 @@ pub(super) fn print_sweep_json(sweep: &Sweep) -> Result<(), CliError> {
         }
         print(&format!("{row}\n"))
     })
+}
+
+/// Returns the number of a call as a cell of a table.
+fn call(number: Option<usize>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
 }

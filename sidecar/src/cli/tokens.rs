@@ -1,13 +1,14 @@
-//! `kill-switch tokens`: made, listed and revoked through the API, or straight in the database for whoever lost the
-//! last operator token.
+//! `kill-switch tokens`: makes, lists and revokes tokens.
+//!
+//! This works through the API, or with `--db` directly on the database, for somebody who lost the last operator token.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::client::{Connection, token_path};
-use super::output::{Format, Output, cell, print, print_json, table};
+use super::client::{ServerOptions, path};
+use super::output::{Format, cell, cells, list, print, print_json, print_list};
 use crate::clock::{rfc3339, system_clock};
 use crate::model::{Scope, Token};
 use crate::serve::ServeError;
@@ -16,7 +17,7 @@ use crate::store::Location;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum TokensCommand {
-    /// Make a token and print its secret, once
+    /// Make a token and print its secret, which is never shown again
     Create {
         /// What it is for; events name it
         #[arg(long)]
@@ -32,7 +33,7 @@ pub(super) enum TokensCommand {
         #[command(flatten)]
         place: Place,
     },
-    /// End a token's validity
+    /// Make a token invalid
     Revoke {
         /// The id that `list` shows
         token_id: String,
@@ -41,6 +42,7 @@ pub(super) enum TokensCommand {
     },
 }
 
+/// Where the tokens are.
 #[derive(Args, Debug)]
 pub(super) struct Place {
     /// Work on this database, a SQLite file or postgres://..., instead of asking the server, which notices within
@@ -48,9 +50,7 @@ pub(super) struct Place {
     #[arg(long, value_name = "FILE|URL")]
     db: Option<Location>,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    output: Output,
+    server: ServerOptions,
 }
 
 fn parse_scope(word: &str) -> Result<Scope, String> {
@@ -61,59 +61,61 @@ impl TokensCommand {
     pub(super) async fn run(self) -> Result<(), CliError> {
         match self {
             Self::Create { name, scope, place } => create(&name, scope, &place).await,
-            Self::List { place } => list(&place).await,
+            Self::List { place } => list_all(&place).await,
             Self::Revoke { token_id, place } => revoke(&token_id, &place).await,
         }
     }
 }
 
 async fn create(name: &str, scope: Scope, place: &Place) -> Result<(), CliError> {
-    let made = match place.service().await? {
+    let token = match place.service().await? {
         Some(service) => {
-            let made = service.create_token(name, scope).await.map_err(refused)?;
-            view(&made.token, Some(&made.secret))
+            let created = service.create_token(name, scope).await.map_err(refused)?;
+            let mut token = json_of(&created.token);
+            if let Some(members) = token.as_object_mut() {
+                members.insert("secret".to_owned(), json!(created.secret));
+            }
+            token
         }
         None => {
+            let client = place.server.client()?;
             let body = json!({"name": name, "scope": scope});
-            place.connection.client()?.send(Method::POST, "/v1/tokens", Some(&body)).await?
+            client.send(client.request(Method::POST, "/v1/tokens").json(&body)).await?
         }
     };
-    match place.output.format {
-        Format::Json => print_json(&made),
-        // The secret and nothing else, so that it can be piped to where it is needed.
-        Format::Table => print(&format!("{}\n", cell(&made, "secret"))),
+    match place.server.format {
+        Format::Json => print_json(&token),
+        // Only the secret, so that it can be piped to where it is needed.
+        Format::Table => print(&format!("{}\n", cell(&token, "secret"))),
     }
 }
 
-async fn list(place: &Place) -> Result<(), CliError> {
+async fn list_all(place: &Place) -> Result<(), CliError> {
     let tokens = match place.service().await? {
-        Some(service) => {
-            let tokens = service.tokens().await.map_err(refused)?;
-            tokens.iter().map(|token| view(token, None)).collect()
-        }
-        None => {
-            let body = place.connection.client()?.get("/v1/tokens").await?;
-            body.get("tokens").and_then(Value::as_array).cloned().unwrap_or_default()
-        }
+        Some(service) => service.tokens().await.map_err(refused)?.iter().map(json_of).collect(),
+        None => list(&place.server.client()?.get("/v1/tokens").await?, "tokens"),
     };
-    show(&tokens, place.output)
+    let heading = ["TOKEN", "NAME", "SCOPE", "CREATED", "REVOKED"];
+    let members = ["token_id", "name", "scope", "created", "revoked"];
+    print_list(place.server.format, tokens, heading, |token| cells(token, members))
 }
 
 async fn revoke(token_id: &str, place: &Place) -> Result<(), CliError> {
     match place.service().await? {
         Some(service) => service.revoke_token(token_id).await.map_err(refused),
         None => {
-            let path = token_path(token_id);
-            place.connection.client()?.send(Method::DELETE, &path, None).await.map(drop)
+            let client = place.server.client()?;
+            client.send(client.request(Method::DELETE, &path(["tokens", token_id]))).await.map(drop)
         }
     }
 }
 
 impl Place {
+    /// Opens the database that `--db` names. Returns `None` if it was not given.
     async fn service(&self) -> Result<Option<Service>, CliError> {
         let Some(location) = &self.db else { return Ok(None) };
         if let Some(path) = location.file().filter(|path| !path.exists()) {
-            return Err(CliError::File { path: path.to_owned(), reason: "there is no such database".to_owned() });
+            return Err(CliError::file(path, "there is no such database"));
         }
         let cannot_open = |source| ServeError::Database { location: location.clone(), source };
         let store = location.open().await.map_err(cannot_open)?;
@@ -123,34 +125,20 @@ impl Place {
 }
 
 fn refused(error: Error) -> CliError {
-    let detail = error.to_string();
     match error {
-        Error::NotFound { .. } => CliError::NotFound { detail },
+        Error::NotFound { .. } => CliError::NotFound(error.to_string()),
         Error::Store(error) => CliError::Serve(ServeError::Store(error)),
-        _ => CliError::Refused { detail },
+        _ => CliError::Refused(error.to_string()),
     }
 }
 
-/// A token as the API shows it.
-fn view(token: &Token, secret: Option<&str>) -> Value {
-    let mut view = json!({
+/// Returns a token as the API shows it.
+fn json_of(token: &Token) -> Value {
+    json!({
         "token_id": token.token_id,
         "name": token.name,
         "scope": token.scope,
         "created": rfc3339(token.created_ms),
         "revoked": token.revoked_ms.map(rfc3339),
-    });
-    if let (Some(secret), Some(members)) = (secret, view.as_object_mut()) {
-        members.insert("secret".to_owned(), json!(secret));
-    }
-    view
-}
-
-fn show(tokens: &[Value], output: Output) -> Result<(), CliError> {
-    if output.format == Format::Json {
-        return print_json(&json!(tokens));
-    }
-    let members = ["token_id", "name", "scope", "created", "revoked"];
-    let rows: Vec<_> = tokens.iter().map(|token| members.map(|member| cell(token, member))).collect();
-    print(&table(["TOKEN", "NAME", "SCOPE", "CREATED", "REVOKED"], &rows))
+    })
 }

@@ -1,18 +1,19 @@
-//! Recorded runs through the filter's own code: what would have been killed, at which call, and why.
+//! Plays recorded runs through the filter's own code: which would have been killed, at which call, and why.
 //!
-//! [`recording`] tells the three shapes of a line apart and gives back the bytes that were on the wire; [`step`] decodes
-//! them as the filter does; [`play`] judges them under given settings; [`sweep`] does so under many. Needs no server and
-//! no Envoy. What it leaves out of the filter: who the agent is, policy, sessions and concurrency. Calls are played one
-//! after the other, each answered before the next begins.
+//! [`input`] reads lines from files; [`recording`] turns a line into the requests and responses that were on the wire;
+//! [`detector`] decodes them and scores them under given settings; [`run`] puts the calls of an agent together; [`tally`] and
+//! [`sweep`] count the outcomes, under one setting or many. None of this needs a server or Envoy.
+//!
+//! Only [`detector`] uses the filter's crate. Parts of the filter are not played: finding the agent's id, policies,
+//! sessions and concurrency. Calls are played one after the other, each answered before the next begins.
 
+pub mod detector;
 pub mod input;
-pub mod play;
 pub mod recording;
-pub mod replayer;
-pub mod step;
+pub mod run;
 pub mod sweep;
 pub mod tally;
 
-pub use play::{Outcome, Settings, play};
+pub use detector::{Outcome, Settings, play};
 pub use recording::{BadLine, Label};
-pub use replayer::{Replayer, Run};
+pub use run::{Run, RunReader};

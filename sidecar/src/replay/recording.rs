@@ -1,66 +1,66 @@
-//! A line of a recording to the requests and responses that were on the wire.
+//! Turns a line of a recording into the requests and responses that were on the wire.
 //!
-//! Three shapes, told apart by the member that holds the calls:
+//! A line has one of three shapes, told apart by the member that holds the calls:
 //!
 //! | member | the line is |
 //! |---|---|
-//! | `messages` | a run: a conversation in OpenAI chat form. Each assistant message is the answer to a request that held all messages before it; the first message may be one, and then answers a request that held none |
+//! | `messages` | a run: a conversation in OpenAI chat form. Each assistant message is the answer to a request that held all messages before it. If it is the first message, that request held none |
 //! | `calls` | a run: its calls, each `{"path", "request", "response", "status"}` |
 //! | `request` | one call of the agent that it names; the lines of one agent are its run |
 //!
-//! Bodies are taken as they stand in the file, byte by byte. One that is a JSON *string* is the body itself: a stream of
-//! events, or text. Without a `path` the answer's shape tells the API, and then the request's. `status` is 200 where it
-//! is missing; a `response` that is missing or null never came.
+//! Bodies are JSON, and keep the bytes that they have in the file. A body that is a JSON *string* stands for the text in it:
+//! a stream of events, or plain text. If there is no `path`, the API is told by the shape of the response, and otherwise by
+//! that of the request. If there is no `status`, it is 200. If `response` is missing or null, no response came.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Why a line is no recording.
+/// Why a line cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BadLine {
-    /// Not JSON, or a member of another type.
+    /// It is not JSON, or a member has the wrong type.
     #[error("{}", within_line(.0))]
     Json(#[from] serde_json::Error),
-    /// An object without calls.
+    /// It holds no calls.
     #[error("must have one of messages, calls or request")]
     NoCalls,
-    /// A call of nobody.
+    /// It is a call without the name of its agent.
     #[error("a call must name its agent")]
     NoAgent,
 }
 
-/// What is wrong with the JSON and where; the line it calls 1 is the only one that it saw.
+/// Describes a JSON error, without its line number: serde_json sees one line at a time and always calls it line 1.
 fn within_line(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
 
-/// What a run is called, and what is known of it.
+/// What a recording says about a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label {
     /// The agent.
     pub agent: Option<String>,
-    /// Where the recording is from.
+    /// Where the recording comes from.
     pub source: Option<String>,
     /// `healthy`, `loop` or `unknown`.
     pub expect: Option<String>,
 }
 
-/// One request and what came back, as bytes on the wire.
+/// One request and its response, as they were on the wire.
 #[derive(Clone, Debug)]
 pub struct Exchange<'a> {
-    /// The path, empty where it is not known.
+    /// The path. Empty if it is not known.
     pub path: Cow<'a, str>,
     /// The request's body.
     pub request: Cow<'a, [u8]>,
-    /// The response's body; nothing where none came.
+    /// The response's body. `None` if no response came.
     pub response: Option<Cow<'a, [u8]>>,
     /// The status of the response.
     pub status: u16,
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug)]
 pub enum Recording<'a> {
     /// A whole run.
@@ -72,9 +72,9 @@ pub enum Recording<'a> {
 /// The calls of a run.
 #[derive(Debug)]
 pub enum Calls<'a> {
-    /// To be told from a conversation.
+    /// The messages of a conversation, which imply the calls.
     Messages(Vec<&'a RawValue>),
-    /// Recorded one by one.
+    /// Calls that were recorded one by one.
     Recorded(Vec<Exchange<'a>>),
 }
 
@@ -132,14 +132,14 @@ impl<'a> Call<'a> {
         let response = self.response.map(body).transpose()?;
         let path = match (self.path, &response) {
             (Some(path), _) => path.into(),
-            (None, Some(response)) => path_by_answer(response).into(),
+            (None, Some(response)) => path_by_response(response).into(),
             (None, None) => Cow::Borrowed(""),
         };
         Ok(Exchange { path, request, response, status: self.status.unwrap_or(200) })
     }
 }
 
-/// A body as it was on the wire.
+/// Returns a body as it was on the wire.
 fn body(raw: &RawValue) -> Result<Cow<'_, [u8]>, BadLine> {
     let text = raw.get();
     if text.starts_with('"') {
@@ -148,8 +148,8 @@ fn body(raw: &RawValue) -> Result<Cow<'_, [u8]>, BadLine> {
     Ok(text.as_bytes().into())
 }
 
-/// Where such an answer comes from; empty where its shape does not tell.
-fn path_by_answer(answer: &[u8]) -> &'static str {
+/// Returns the path of the API that responds in this shape. Empty if the shape does not tell.
+fn path_by_response(response: &[u8]) -> &'static str {
     #[derive(Deserialize)]
     struct Shape<'a> {
         #[serde(borrow)]
@@ -159,7 +159,7 @@ fn path_by_answer(answer: &[u8]) -> &'static str {
         object: Option<String>,
         r#type: Option<String>,
     }
-    match serde_json::from_slice::<Shape<'_>>(answer) {
+    match serde_json::from_slice::<Shape<'_>>(response) {
         Ok(Shape { object: Some(object), .. }) if object == "response" => "/v1/responses",
         Ok(Shape { object: Some(object), .. }) if object == "text_completion" => "/v1/completions",
         Ok(Shape { choices: Some(_), .. }) => "/v1/chat/completions",
@@ -170,7 +170,7 @@ fn path_by_answer(answer: &[u8]) -> &'static str {
 }
 
 impl Calls<'_> {
-    /// Visits each call, in order.
+    /// Calls `visit` with each call, in order.
     pub fn each(&self, mut visit: impl FnMut(&Exchange<'_>)) -> Result<(), BadLine> {
         match self {
             Self::Recorded(calls) => calls.iter().for_each(visit),
@@ -178,7 +178,7 @@ impl Calls<'_> {
                 let mut history = History::default();
                 for message in messages {
                     if is_answer(message)? {
-                        history.answered(message, &mut visit);
+                        history.visit_call(message, &mut visit);
                     }
                     history.push(message);
                 }
@@ -197,12 +197,10 @@ fn is_answer(message: &RawValue) -> Result<bool, BadLine> {
     Ok(serde_json::from_str::<Role<'_>>(message.get())?.role == "assistant")
 }
 
-/// A request that grows with its conversation: written once, not once per call.
+/// The request of a conversation, which grows with each message. Building it anew for each call would take quadratic time.
 struct History {
     request: Vec<u8>,
 }
-
-const END: &[u8] = b"]}";
 
 impl Default for History {
     fn default() -> Self {
@@ -218,9 +216,10 @@ impl History {
         self.request.extend_from_slice(message.get().as_bytes());
     }
 
-    fn answered(&mut self, message: &RawValue, visit: &mut impl FnMut(&Exchange<'_>)) {
+    /// Calls `visit` with the request so far and `message` as its response.
+    fn visit_call(&mut self, message: &RawValue, visit: &mut impl FnMut(&Exchange<'_>)) {
         let length = self.request.len();
-        self.request.extend_from_slice(END);
+        self.request.extend_from_slice(b"]}");
         let response = format!(r#"{{"choices":[{{"index":0,"message":{}}}]}}"#, message.get());
         visit(&Exchange {
             path: "/v1/chat/completions".into(),
@@ -238,14 +237,14 @@ mod tests {
 
     fn exchanges(line: &str) -> Vec<(String, String, Option<String>)> {
         let Recording::Run(_, calls) = Recording::read(line.as_bytes()).unwrap() else { panic!("a run") };
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         calls
             .each(|call| {
-                seen.push((call.path.to_string(), text(&call.request), call.response.as_deref().map(text)));
+                found.push((call.path.to_string(), text(&call.request), call.response.as_deref().map(text)));
             })
             .unwrap();
-        seen
+        found
     }
 
     #[test]
@@ -261,16 +260,12 @@ mod tests {
             calls[1].2.as_deref(),
             Some(r#"{"choices":[{"index":0,"message":{"role": "assistant", "content": "d"}}]}"#)
         );
-    }
-
-    #[test]
-    fn an_assistant_message_that_comes_first_answers_an_empty_request() {
         let calls = exchanges(r#"{"messages": [{"role": "assistant", "content": "hello"}]}"#);
-        assert_eq!(calls[0].1, r#"{"model":"recorded","messages":[]}"#);
+        assert_eq!(calls[0].1, r#"{"model":"recorded","messages":[]}"#, "also if there are none");
     }
 
     #[test]
-    fn bodies_are_taken_as_they_stand_and_strings_are_the_body_itself() {
+    fn bodies_keep_their_bytes_and_strings_stand_for_the_text_in_them() {
         let line =
             r#"{"calls": [{"request": {"b": 1.0,  "a": 2}, "response": "data: {\"x\": 1}\n\n"}, {"request": {}}]}"#;
         let calls = exchanges(line);
@@ -280,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_path_the_shape_of_the_answer_tells_the_api() {
-        for (answer, path) in [
+    fn without_a_path_the_shape_of_the_response_tells_the_api() {
+        for (response, path) in [
             (r#"{"choices": []}"#, "/v1/chat/completions"),
             (r#"{"type": "message", "content": []}"#, "/v1/messages"),
             (r#"{"object": "response", "output": []}"#, "/v1/responses"),
@@ -289,13 +284,13 @@ mod tests {
             (r#"{"jsonrpc": "2.0"}"#, ""),
             ("null", ""),
         ] {
-            let line = format!(r#"{{"calls": [{{"request": {{}}, "response": {answer}}}]}}"#);
-            assert_eq!(exchanges(&line)[0].0, path, "{answer}");
+            let line = format!(r#"{{"calls": [{{"request": {{}}, "response": {response}}}]}}"#);
+            assert_eq!(exchanges(&line)[0].0, path, "{response}");
         }
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_in_words() {
+    fn a_line_that_cannot_be_read_is_refused_with_a_reason() {
         for (line, words) in [
             ("{", "EOF while parsing"),
             ("{}", "must have one of messages, calls or request"),

@@ -1,26 +1,26 @@
-//! How many runs of each kind were killed.
+//! Counts how many runs were killed, by what was expected of them.
 
 use serde_json::{Value, json};
 
-use super::play::Outcome;
+use super::detector::Outcome;
 use super::recording::Label;
 
-/// What a recording says of itself.
+/// What a recording says should happen to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// It must never be killed.
     Healthy,
     /// It must be killed.
     Loop,
-    /// Nobody said.
+    /// The recording does not say.
     Unknown,
 }
 
 impl Expect {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Healthy, Self::Loop, Self::Unknown];
 
-    /// What a label says. Any other word, or none, says nothing.
+    /// Returns what a label expects. Unknown words count as [`Self::Unknown`].
     pub fn of(label: &Label) -> Self {
         match label.expect.as_deref() {
             Some("healthy") => Self::Healthy,
@@ -29,7 +29,7 @@ impl Expect {
         }
     }
 
-    /// The word for it.
+    /// Returns the word that recordings and reports use.
     pub fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -38,7 +38,7 @@ impl Expect {
         }
     }
 
-    /// Whether this is what was expected.
+    /// Returns whether a run that ended with `outcome` is as expected.
     pub fn is_met_by(self, outcome: &Outcome) -> bool {
         match self {
             Self::Healthy => outcome.killed_at.is_none(),
@@ -48,16 +48,16 @@ impl Expect {
     }
 }
 
-/// The runs of one kind.
+/// Counts of the runs of which the same is expected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
-    /// How many there are.
+    /// How many runs there are.
     pub runs: usize,
     /// How many calls they made.
     pub calls: usize,
     /// How many runs were killed.
     pub killed: usize,
-    /// The highest score of those that were not.
+    /// The highest score of the runs that were not killed.
     pub highest_score: f64,
     kill_calls: Vec<usize>,
 }
@@ -75,7 +75,7 @@ impl Count {
         }
     }
 
-    /// The call at which half of the killed runs had been killed.
+    /// Returns the call by which half of the killed runs had been killed. `None` if none was killed.
     pub fn median_kill(&self) -> Option<usize> {
         let mut calls = self.kill_calls.clone();
         calls.sort_unstable();
@@ -88,7 +88,7 @@ impl Count {
     }
 }
 
-/// All runs, by what was expected of them.
+/// Counts of all runs, by what was expected of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     healthy: Count,
@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// The runs of one kind.
+    /// Returns the counts of the runs of which `expect` is expected.
     pub fn of(&self, expect: Expect) -> &Count {
         match expect {
             Expect::Healthy => &self.healthy,
@@ -115,22 +115,16 @@ impl Tally {
         }
     }
 
-    /// Healthy runs that were killed, and loops that were not.
+    /// Returns how many healthy runs were killed, and how many loops were not.
     pub fn wrong(&self) -> (usize, usize) {
         (self.healthy.killed, self.looping.runs - self.looping.killed)
     }
 
-    /// Runs and calls of all kinds.
-    pub fn total(&self) -> (usize, usize) {
-        let counts = Expect::ALL.map(|expect| self.of(expect));
-        (counts.iter().map(|count| count.runs).sum(), counts.iter().map(|count| count.calls).sum())
-    }
-
-    /// The tally for programs.
+    /// Returns the counts as JSON, with their totals.
     pub fn json(&self) -> Value {
-        let (runs, calls) = self.total();
-        let killed: usize = Expect::ALL.iter().map(|expect| self.of(*expect).killed).sum();
-        json!({"runs": runs, "calls": calls, "killed": killed,
+        let total =
+            |count: fn(&Count) -> usize| Expect::ALL.iter().map(|expect| count(self.of(*expect))).sum::<usize>();
+        json!({"runs": total(|count| count.runs), "calls": total(|count| count.calls), "killed": total(|count| count.killed),
             "healthy": self.healthy.json(), "loop": self.looping.json(), "unknown": self.unknown.json()})
     }
 }

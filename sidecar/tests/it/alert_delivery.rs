@@ -1,4 +1,4 @@
-//! Alerts arrive: signed, at least once, under one id, in time, and not more often than asked for.
+//! Alerts arrive: signed, at least once, always under the same id, and not more often than the rule allows.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::support::receiver::{Received, Receiver};
 use crate::support::smtp::MailServer;
 use crate::support::{Sidecar, eventually, kill, kill_with};
 
-/// A sidecar, a receiver, and a rule between them.
+/// Starts a sidecar and a receiver, and creates a rule that connects them.
 async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
     let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
     let rule = rule(&sidecar, &receiver, more).await;
@@ -37,7 +37,7 @@ async fn activate(sidecar: &Sidecar, agent_id: &str) {
 }
 
 #[tokio::test]
-async fn a_kill_is_told_with_its_numbers_and_without_its_prompts() {
+async fn a_notice_of_a_kill_contains_its_numbers_and_not_its_prompts() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     let report = kill_with("k", "a", 1, json!({"excerpt": "my secret prompt"}));
     sidecar.api.report("/v1/kills", report).await.ok();
@@ -58,24 +58,27 @@ async fn a_kill_is_told_with_its_numbers_and_without_its_prompts() {
         assert_eq!(body["data"][member], value, "{member}");
     }
     assert!(!received.body.contains("my secret prompt") && !received.body.contains("prompt_hash"));
-    let told = latest(&sidecar).await;
-    assert_eq!((&told["status"], &told["attempts"], &told["last_code"]), (&json!("delivered"), &json!(1), &json!(204)));
-    assert_eq!(sidecar.deliver().await, 0, "once is enough");
+    let delivery = latest(&sidecar).await;
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"], &delivery["last_code"]),
+        (&json!("delivered"), &json!(1), &json!(204))
+    );
+    assert_eq!(sidecar.deliver().await, 0, "it is delivered once");
     assert_eq!(sidecar.api.outbox_depth().await, 0);
 }
 
 #[tokio::test]
-async fn a_failed_delivery_is_tried_again_under_the_same_id_with_the_same_words() {
+async fn a_failed_delivery_is_retried_with_the_same_id_and_body() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     for status in [500, 404, 429] {
         receiver.answer(status);
     }
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
-    // Half the wait up to all of it: 2.5 to 5 s, 5 to 10 s, 10 to 20 s.
+    // The waits are partly random: 2.5 to 5 s, 5 to 10 s, 10 to 20 s.
     for (attempt, too_soon, late_enough) in [(1, 2, 3), (2, 4, 6), (3, 9, 11)] {
         assert_eq!(sidecar.deliver().await, 1, "attempt {attempt}");
-        let told = latest(&sidecar).await;
-        assert_eq!((&told["status"], &told["attempts"]), (&json!("pending"), &json!(attempt)));
+        let delivery = latest(&sidecar).await;
+        assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("pending"), &json!(attempt)));
         sidecar.pass(too_soon);
         assert_eq!(sidecar.deliver().await, 0, "{too_soon} s after attempt {attempt} is too soon");
         sidecar.pass(late_enough);
@@ -89,11 +92,11 @@ async fn a_failed_delivery_is_tried_again_under_the_same_id_with_the_same_words(
         assert_eq!(retry.body, received[0].body);
     }
     let times: Vec<u64> = received.iter().map(|one| one.header("webhook-timestamp").parse().unwrap()).collect();
-    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "each try is signed with its own time: {times:?}");
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "each attempt is signed with its own time: {times:?}");
 }
 
 #[tokio::test]
-async fn a_receiver_that_asks_for_time_gets_it() {
+async fn retry_after_is_respected() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     receiver.answer_with(503, "retry-after", "120");
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
@@ -106,7 +109,7 @@ async fn a_receiver_that_asks_for_time_gets_it() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_switches_its_rule_off() {
+async fn status_410_switches_the_rule_off() {
     let (sidecar, receiver, rule) = alerted(json!({})).await;
     receiver.answer(500);
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
@@ -119,7 +122,7 @@ async fn a_receiver_that_is_gone_switches_its_rule_off() {
     assert_eq!((&rule["enabled"], &rule["disabled_reason"]), (&json!(false), &json!("the receiver answered 410 Gone")));
     sidecar.api.report("/v1/kills", kill("k3", "c", 1)).await.ok();
     sidecar.pass(3_600);
-    assert_eq!(sidecar.deliver().await, 0, "neither the waiting one nor a new one");
+    assert_eq!(sidecar.deliver().await, 0, "neither the pending delivery nor a new one is attempted");
     let history = sidecar.api.get("/v1/alerts/history?status=given_up").await.ok();
     assert_eq!(history["deliveries"].as_array().unwrap().len(), 2);
     let on = sidecar.api.patch(&path, json!({"enabled": true})).await.ok();
@@ -127,27 +130,27 @@ async fn a_receiver_that_is_gone_switches_its_rule_off() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_delivered_is_given_up_after_a_set_time_and_shown_so() {
+async fn a_delivery_is_given_up_after_the_configured_time() {
     let limits = Limits { alert_give_up_after: Duration::from_secs(60), ..Limits::default() };
     let (sidecar, receiver) = (Sidecar::with(limits).await, Receiver::start().await);
     rule(&sidecar, &receiver, json!({})).await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
-    let mut tries = 0;
+    let mut attempts = 0;
     while latest(&sidecar).await["status"] != "given_up" {
         receiver.answer(500);
-        tries += sidecar.deliver().await;
+        attempts += sidecar.deliver().await;
         sidecar.pass(5);
-        assert!(tries < 20, "it never gives up");
+        assert!(attempts < 20, "it never gives up");
     }
-    assert!(tries >= 3, "{tries}");
-    let told = latest(&sidecar).await;
-    assert_eq!((&told["attempts"], &told["last_code"]), (&json!(tries), &json!(500)));
-    assert_eq!(told["next_attempt"], json!(null));
+    assert!(attempts >= 3, "{attempts}");
+    let delivery = latest(&sidecar).await;
+    assert_eq!((&delivery["attempts"], &delivery["last_code"]), (&json!(attempts), &json!(500)));
+    assert_eq!(delivery["next_attempt"], json!(null));
     assert_eq!(sidecar.api.outbox_depth().await, 0);
 }
 
 #[tokio::test]
-async fn what_waits_is_given_up_when_its_rule_is_switched_off_or_deleted() {
+async fn a_pending_delivery_is_given_up_when_its_rule_is_switched_off() {
     let (sidecar, receiver, rule) = alerted(json!({})).await;
     let path = format!("/v1/alerts/{}", rule["rule_id"].as_str().unwrap());
     receiver.answer(500);
@@ -156,10 +159,14 @@ async fn what_waits_is_given_up_when_its_rule_is_switched_off_or_deleted() {
     sidecar.api.patch(&path, json!({"enabled": false})).await.ok();
     sidecar.pass(5);
     sidecar.deliver().await;
-    let told = latest(&sidecar).await;
-    assert_eq!(told["status"], "given_up", "{told}");
+    let delivery = latest(&sidecar).await;
+    assert_eq!(delivery["status"], "given_up", "{delivery}");
     assert_eq!(receiver.take().len(), 1);
-    assert_eq!(sidecar.api.post(&format!("{path}/test"), json!({})).await.ok()["status"], "delivered", "a test may");
+    assert_eq!(
+        sidecar.api.post(&format!("{path}/test"), json!({})).await.ok()["status"],
+        "delivered",
+        "tests still work"
+    );
 }
 
 #[tokio::test]
@@ -170,17 +177,17 @@ async fn a_redirect_is_a_failure_and_is_not_followed() {
         receiver.answer_with(status, "location", &elsewhere.url);
         sidecar.api.report("/v1/kills", kill(&format!("k{status}"), &format!("a{status}"), 1)).await.ok();
         sidecar.deliver().await;
-        let told = latest(&sidecar).await;
-        assert_eq!((&told["status"], &told["last_code"]), (&json!("pending"), &json!(status)), "{told}");
+        let delivery = latest(&sidecar).await;
+        assert_eq!((&delivery["status"], &delivery["last_code"]), (&json!("pending"), &json!(status)), "{delivery}");
     }
     assert!(elsewhere.received().is_empty());
 }
 
 #[tokio::test]
-async fn a_cooldown_holds_back_further_notices_about_the_same_agent_only() {
+async fn the_cooldown_holds_back_further_notices_about_the_same_agent_only() {
     let (sidecar, receiver, _) = alerted(json!({"cooldown_seconds": 60, "recovery": false})).await;
-    let unhurried = Receiver::start().await;
-    rule(&sidecar, &unhurried, json!({"cooldown_seconds": 0, "recovery": false})).await;
+    let without_cooldown = Receiver::start().await;
+    rule(&sidecar, &without_cooldown, json!({"cooldown_seconds": 0, "recovery": false})).await;
     let again = async |generation: u64| {
         sidecar.api.report("/v1/kills", kill(&format!("k{generation}"), "a", generation)).await.ok();
         sidecar.deliver().await;
@@ -198,11 +205,11 @@ async fn a_cooldown_holds_back_further_notices_about_the_same_agent_only() {
     sidecar.pass(30);
     again(3).await;
     assert_eq!(receiver.take().len(), 1, "counted from what was sent, not from what was held back");
-    assert_eq!(unhurried.take().len(), 4, "each rule has its own");
+    assert_eq!(without_cooldown.take().len(), 4, "each rule has its own cooldown");
 }
 
 #[tokio::test]
-async fn recovery_is_told_to_those_who_were_told_of_the_kill() {
+async fn recovery_is_sent_to_the_receivers_that_got_the_kill() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     sidecar.deliver().await;
@@ -215,7 +222,7 @@ async fn recovery_is_told_to_those_who_were_told_of_the_kill() {
     assert_eq!(received[1].json()["type"], "agent.activated");
     assert_eq!(received[1].json()["data"]["by"], "Ada");
     assert!(late.take().is_empty() && uninterested.take().is_empty());
-    // What a person stopped and started again was never an alarm.
+    // Activating an agent that a person had deactivated is not a recovery.
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
     activate(&sidecar, "a").await;
     sidecar.deliver().await;
@@ -223,12 +230,12 @@ async fn recovery_is_told_to_those_who_were_told_of_the_kill() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_is_marked_as_one_and_never_silences_the_real_thing() {
+async fn a_dry_run_is_marked_and_does_not_start_the_cooldown_of_a_kill() {
     let (sidecar, receiver, _) = alerted(json!({})).await;
     sidecar.api.report("/v1/kills", kill_with("o", "a", 1, json!({"action": "observe"}))).await.ok();
     sidecar.deliver().await;
-    let rehearsal = receiver.take().remove(0).json();
-    assert_eq!((&rehearsal["type"], &rehearsal["data"]["dry_run"]), (&json!("agent.would_kill"), &json!(true)));
+    let notice = receiver.take().remove(0).json();
+    assert_eq!((&notice["type"], &notice["data"]["dry_run"]), (&json!("agent.would_kill"), &json!(true)));
     sidecar.api.report("/v1/kills", kill_with("b", "a", 1, json!({"action": "block"}))).await.ok();
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     sidecar.deliver().await;
@@ -236,7 +243,7 @@ async fn a_rehearsal_is_marked_as_one_and_never_silences_the_real_thing() {
 }
 
 #[tokio::test]
-async fn a_rule_for_one_agent_hears_of_no_other_and_a_new_rule_of_nothing_old() {
+async fn a_rule_gets_only_notices_about_its_agent_and_only_of_later_events() {
     let sidecar = Sidecar::start().await;
     let receiver = Receiver::start().await;
     sidecar.api.report("/v1/kills", kill("old", "a", 1)).await.ok();
@@ -251,7 +258,7 @@ async fn a_rule_for_one_agent_hears_of_no_other_and_a_new_rule_of_nothing_old() 
 }
 
 #[tokio::test]
-async fn slack_gets_a_text_that_cannot_call_a_channel() {
+async fn the_text_for_slack_cannot_notify_a_channel() {
     let sidecar = Sidecar::start().await;
     let receiver = Receiver::start().await;
     rule(&sidecar, &receiver, json!({"channel": "slack"})).await;
@@ -265,7 +272,7 @@ async fn slack_gets_a_text_that_cannot_call_a_channel() {
 }
 
 #[tokio::test]
-async fn mail_arrives_through_a_real_smtp_server_and_is_tried_again_when_refused() {
+async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     let server = MailServer::start().await;
     let mailer = Mailer::new(&server.url, "Kill Switch <kill-switch@example.com>").unwrap();
     let options =
@@ -280,8 +287,8 @@ async fn mail_arrives_through_a_real_smtp_server_and_is_tried_again_when_refused
         .await
         .ok();
     sidecar.deliver().await;
-    let told = latest(&sidecar).await;
-    assert_eq!((&told["status"], &told["last_code"]), (&json!("pending"), &json!(451)), "{told}");
+    let delivery = latest(&sidecar).await;
+    assert_eq!((&delivery["status"], &delivery["last_code"]), (&json!("pending"), &json!(451)), "{delivery}");
     sidecar.pass(5);
     sidecar.deliver().await;
     assert_eq!(latest(&sidecar).await["last_code"], 250);
@@ -290,13 +297,13 @@ async fn mail_arrives_through_a_real_smtp_server_and_is_tried_again_when_refused
     assert_eq!(mail.to, ["<ops@example.com>", "<ada@example.com>"]);
     let (headers, body) = mail.text.split_once("\r\n\r\n").unwrap();
     assert!(headers.contains("Subject: Agent team/a was deactivated by the kill switch"), "{headers}");
-    assert!(headers.contains(&format!("<{}@kill-switch>", told["delivery_id"].as_str().unwrap())), "{headers}");
+    assert!(headers.contains(&format!("<{}@kill-switch>", delivery["delivery_id"].as_str().unwrap())), "{headers}");
     assert!(!headers.contains("Bcc"), "{headers}");
     assert!(body.contains("https://kill-switch.example.com/agents/team%2Fa"), "{body}");
 }
 
 #[tokio::test]
-async fn a_delivery_survives_the_death_of_the_sidecar_in_the_middle() {
+async fn a_delivery_survives_a_crash_of_the_sidecar() {
     let receiver = Receiver::start().await;
     let dir = tempfile::tempdir().unwrap();
     let private = ["--allow-private-webhooks"];
@@ -304,14 +311,14 @@ async fn a_delivery_survives_the_death_of_the_sidecar_in_the_middle() {
     process.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
     receiver.answer(500);
     process.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
-    eventually("the first try", async || receiver.received().len() == 1).await;
+    eventually("the first attempt", async || receiver.received().len() == 1).await;
     process.kill_9();
     process = Process::start(dir.path(), &private);
-    eventually("the second try", async || receiver.received().len() == 2).await;
+    eventually("the second attempt", async || receiver.received().len() == 2).await;
     let received = receiver.received();
     assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
     assert_eq!(received[0].body, received[1].body);
-    eventually("the history says so", async || {
+    eventually("the delivery is recorded", async || {
         let history = process.api.get("/v1/alerts/history").await.ok();
         history["deliveries"][0]["status"] == "delivered"
     })

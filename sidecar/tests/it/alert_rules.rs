@@ -1,4 +1,4 @@
-//! Alert rules: made, changed, tried out and deleted; secrets shown once.
+//! Alert rules: they are created, changed, tested and deleted, and their secrets are shown once.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::support::receiver::Receiver;
 use crate::support::smtp::MailServer;
 
 #[tokio::test]
-async fn a_rule_is_made_changed_and_deleted_and_its_secret_is_shown_once() {
+async fn a_rule_is_created_changed_and_deleted_and_its_secret_is_shown_once() {
     let sidecar = Sidecar::start().await;
     let rule =
         json!({"type": "kill_switch", "channel": "webhook", "target": "http://127.0.0.1:9/in", "name": "on call"});
-    let made = sidecar.api.post("/v1/alerts", rule).await;
-    assert_eq!(made.status, 201);
-    let made = made.json();
-    let secret = made["secret"].as_str().unwrap();
+    let created = sidecar.api.post("/v1/alerts", rule).await;
+    assert_eq!(created.status, 201);
+    let created = created.json();
+    let secret = created["secret"].as_str().unwrap();
     assert!(secret.starts_with("whsec_") && secret.len() > 40, "{secret}");
     assert_eq!(
-        (&made["cooldown_seconds"], &made["recovery"], &made["enabled"]),
+        (&created["cooldown_seconds"], &created["recovery"], &created["enabled"]),
         (&json!(300), &json!(true), &json!(true))
     );
-    let path = format!("/v1/alerts/{}", made["rule_id"].as_str().unwrap());
+    let path = format!("/v1/alerts/{}", created["rule_id"].as_str().unwrap());
     for path in [path.as_str(), "/v1/alerts", "/v1/alerts/history"] {
         assert!(!sidecar.api.get(path).await.text.contains("whsec_"), "{path}");
     }
@@ -37,12 +37,12 @@ async fn a_rule_is_made_changed_and_deleted_and_its_secret_is_shown_once() {
 }
 
 #[tokio::test]
-async fn a_slack_url_is_a_secret_and_is_never_shown_again() {
+async fn the_path_of_a_slack_url_is_never_shown() {
     let sidecar = Sidecar::start().await;
     let rule = json!({"channel": "slack", "target": "http://127.0.0.1:9/services/T0/B0/open-sesame"});
-    let made = sidecar.api.post("/v1/alerts", rule).await;
-    assert_eq!(made.json()["target"], "http://127.0.0.1:9/...");
-    assert_eq!(made.json()["secret"], json!(null));
+    let created = sidecar.api.post("/v1/alerts", rule).await;
+    assert_eq!(created.json()["target"], "http://127.0.0.1:9/...");
+    assert_eq!(created.json()["secret"], json!(null));
     assert!(!sidecar.api.get("/v1/alerts").await.text.contains("open-sesame"));
 }
 
@@ -73,23 +73,26 @@ async fn a_refusal_names_the_field() {
 }
 
 #[tokio::test]
-async fn a_test_notice_says_at_once_how_it_went() {
+async fn a_test_notice_is_sent_once_and_its_outcome_returned() {
     let sidecar = Sidecar::start().await;
     let receiver = Receiver::start().await;
-    let made = sidecar.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
-    let path = format!("/v1/alerts/{}/test", made["rule_id"].as_str().unwrap());
-    let went = sidecar.api.post(&path, json!({})).await.ok();
-    assert_eq!((&went["status"], &went["attempts"], &went["last_code"]), (&json!("delivered"), &json!(1), &json!(204)));
-    assert!(went["last_latency_ms"].is_u64());
+    let created = sidecar.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
+    let path = format!("/v1/alerts/{}/test", created["rule_id"].as_str().unwrap());
+    let delivery = sidecar.api.post(&path, json!({})).await.ok();
+    assert_eq!(
+        (&delivery["status"], &delivery["attempts"], &delivery["last_code"]),
+        (&json!("delivered"), &json!(1), &json!(204))
+    );
+    assert!(delivery["last_latency_ms"].is_u64());
     assert_eq!(receiver.take()[0].json()["type"], "alert.test");
     receiver.answer(500);
-    let went = sidecar.api.post(&path, json!({})).await.ok();
-    assert_eq!((&went["status"], &went["last_code"]), (&json!("given_up"), &json!(500)), "tried once");
+    let delivery = sidecar.api.post(&path, json!({})).await.ok();
+    assert_eq!((&delivery["status"], &delivery["last_code"]), (&json!("given_up"), &json!(500)), "one attempt only");
     sidecar.api.post("/v1/alerts/none/test", json!({})).await.problem(404);
 }
 
 #[tokio::test]
-async fn mail_addresses_are_checked_before_anything_is_saved() {
+async fn mail_addresses_are_checked_when_a_rule_is_saved() {
     let server = MailServer::start().await;
     let mailer = Mailer::new(&server.url, "Kill Switch <kill-switch@example.com>").unwrap();
     let options = AlertOptions { mailer: Some(mailer), public_url: None };
@@ -107,25 +110,25 @@ async fn mail_addresses_are_checked_before_anything_is_saved() {
     assert!(Mailer::new(&server.url, "nobody").is_err());
 }
 
-// The command blocks its thread, and the receiver needs another.
+// The command blocks its thread, so the receiver needs another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_lists_rules_tries_them_and_shows_what_was_sent() {
+async fn the_command_line_lists_rules_tests_them_and_lists_deliveries() {
     let receiver = Receiver::start().await;
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &["--allow-private-webhooks"]);
     let rule = json!({"channel": "webhook", "target": receiver.url, "name": "On call"});
-    let made = process.api.post("/v1/alerts", rule).await.ok();
-    let rule_id = made["rule_id"].as_str().unwrap();
+    let created = process.api.post("/v1/alerts", rule).await.ok();
+    let rule_id = created["rule_id"].as_str().unwrap();
     let run = |arguments: &[&str]| {
         let output = cli(dir.path(), &process.api, arguments);
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, list) = run(&["alerts", "list"]);
     assert!(code == 0 && list.contains(rule_id) && list.contains("On call"), "{list}");
-    let (code, went) = run(&["alerts", "test", rule_id]);
-    assert!(code == 0 && went.starts_with("delivered in "), "{went}");
+    let (code, outcome) = run(&["alerts", "test", rule_id]);
+    assert!(code == 0 && outcome.starts_with("delivered in "), "{outcome}");
     receiver.answer(500);
-    assert_eq!(run(&["alerts", "test", rule_id]).0, 5, "a script can rely on the exit code");
+    assert_eq!(run(&["alerts", "test", rule_id]).0, 5, "the exit code says that the notice did not arrive");
     let (_, history) = run(&["alerts", "history"]);
     assert!(history.contains("given_up") && history.contains("delivered"), "{history}");
     assert_eq!(run(&["alerts", "test", "none"]).0, 4);

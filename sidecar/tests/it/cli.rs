@@ -1,4 +1,4 @@
-//! The command line, against a real server: what it prints, and the exit codes that scripts rely on.
+//! The command line with a real server: what it prints, and its exit codes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -75,25 +75,35 @@ async fn exit_codes_tell_scripts_what_went_wrong() {
     let process = Process::start(dir.path(), &[]);
     process.api.guarded("a").await;
     let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
-    failed(&run(&["agents", "explode"]), 2);
-    assert!(failed(&run(&["agents", "get", "nobody"]), 4).contains("there is no agent nobody"));
-    let refused = failed(&run(&["agents", "set", "a", "--window-size", "101"]), 5);
-    assert!(refused.contains("kill_switch_window_size (101) must be a whole number from 2 to 100"), "{refused}");
-    failed(&run(&["agents", "set", "a", "--threshold", "-1"]), 5);
+    for (arguments, code, expected) in [
+        (&["agents", "explode"][..], 2, ""),
+        (&["agents", "get", "nobody"], 4, "there is no agent nobody"),
+        (
+            &["agents", "set", "a", "--window-size", "101"],
+            5,
+            "kill_switch_window_size (101) must be a whole number from 2 to 100",
+        ),
+        (&["agents", "set", "a", "--threshold", "-1"], 5, ""),
+    ] {
+        let error = failed(&run(arguments), code);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
 
-    let mut stranger = process.api.clone();
-    stranger.operator = "a-token-that-is-wrong".to_owned();
-    failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3);
-    stranger.operator = String::new();
-    assert!(failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3).contains("KILL_SWITCH_TOKEN"));
-    stranger.operator = process.api.enforcer.clone();
-    assert!(failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3).contains("needs a token of scope viewer"));
+    for (token, expected) in [
+        ("a-token-that-is-wrong", ""),
+        ("", "KILL_SWITCH_TOKEN"),
+        (process.api.enforcer.as_str(), "needs a token of scope viewer"),
+    ] {
+        let stranger = Api { operator: token.to_owned(), ..process.api.clone() };
+        let error = failed(&cli(dir.path(), &stranger, &["agents", "list"]), 3);
+        assert!(error.contains(expected), "{token}: {error}");
+    }
     let nowhere = Api::at("http://127.0.0.1:1");
     failed(&cli(dir.path(), &nowhere, &["agents", "list"]), 6);
 }
 
 #[tokio::test]
-async fn tokens_are_made_listed_and_revoked_by_api_and_by_database() {
+async fn tokens_are_created_listed_and_revoked_by_api_and_by_database() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let works = async |secret: &str| {
@@ -108,16 +118,16 @@ async fn tokens_are_made_listed_and_revoked_by_api_and_by_database() {
         let listed = run(&["tokens", "list", "-o", "json"]);
         assert!(!printed(&listed).contains(&secret));
         let tokens = json_of(&listed);
-        let made = tokens.as_array().unwrap().iter().find(|t| t["name"] == "ci" && t["revoked"].is_null()).unwrap();
-        printed(&run(&["tokens", "revoke", made["token_id"].as_str().unwrap()]));
-        eventually("the token is void", || async { !works(&secret).await }).await;
-        failed(&run(&["tokens", "revoke", made["token_id"].as_str().unwrap()]), 4);
+        let token = tokens.as_array().unwrap().iter().find(|t| t["name"] == "ci" && t["revoked"].is_null()).unwrap();
+        printed(&run(&["tokens", "revoke", token["token_id"].as_str().unwrap()]));
+        eventually("the token is revoked", || async { !works(&secret).await }).await;
+        failed(&run(&["tokens", "revoke", token["token_id"].as_str().unwrap()]), 4);
     }
     failed(&cli(dir.path(), &process.api, &["tokens", "list", "--db", "none.db"]), 1);
 }
 
 #[tokio::test]
-async fn tail_prints_what_happens_as_it_happens() {
+async fn tail_prints_events_as_they_happen() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     process.api.guarded("a").await;
@@ -145,7 +155,7 @@ fn checks(dir: &Path, api: &Api, more: &[&str]) -> (Option<i32>, Vec<(String, St
 }
 
 #[tokio::test]
-async fn doctor_says_what_must_be_mended() {
+async fn doctor_reports_every_check() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let epoch = process.api.sync("envoy=edge").await.ok()["epoch"].as_str().unwrap().to_owned();
@@ -153,25 +163,25 @@ async fn doctor_says_what_must_be_mended() {
     let named = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(check, status)| ((*check).to_owned(), (*status).to_owned())).collect()
     };
-    let (code, healthy) = checks(dir.path(), &process.api, &["--db", "kill-switch.db"]);
-    assert_eq!(healthy, named(&[("database", "ok"), ("server", "ok"), ("ready", "ok"), ("envoys", "ok")]));
+    let (code, passed) = checks(dir.path(), &process.api, &["--db", "kill-switch.db"]);
+    assert_eq!(passed, named(&[("database", "ok"), ("server", "ok"), ("ready", "ok"), ("envoys", "ok")]));
     assert_eq!(code, Some(0));
 
     let nowhere = Api::at("http://127.0.0.1:1");
-    let (code, sick) = checks(dir.path(), &nowhere, &["--db", "none.db", "--envoy-admin", "http://127.0.0.1:1"]);
-    assert!(sick.iter().all(|(_, status)| status == "fail"), "{sick:?}");
-    assert_eq!((code, sick.len()), (Some(1), 5));
-    assert!(!dir.path().join("none.db").exists(), "a check creates nothing");
+    let (code, failed) = checks(dir.path(), &nowhere, &["--db", "none.db", "--envoy-admin", "http://127.0.0.1:1"]);
+    assert!(failed.iter().all(|(_, status)| status == "fail"), "{failed:?}");
+    assert_eq!((code, failed.len()), (Some(1), 5));
+    assert!(!dir.path().join("none.db").exists(), "a check does not create the database");
 }
 
 #[tokio::test]
-async fn doctor_asks_an_envoy_s_admin_interface_whether_it_is_live() {
+async fn doctor_asks_the_admin_interface_of_envoy_whether_it_is_live() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
-    for (said, status) in [("LIVE\n", "ok"), ("PRE_INITIALIZING\n", "fail")] {
+    for (state, status) in [("LIVE\n", "ok"), ("PRE_INITIALIZING\n", "fail")] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = format!("http://{}", listener.local_addr().unwrap());
-        let envoy = axum::Router::new().route("/ready", axum::routing::get(move || async move { said }));
+        let envoy = axum::Router::new().route("/ready", axum::routing::get(move || async move { state }));
         tokio::spawn(async move { axum::serve(listener, envoy).await });
         let (dir, api) = (dir.path().to_owned(), process.api.clone());
         let asked = tokio::task::spawn_blocking(move || checks(&dir, &api, &["--envoy-admin", &admin]));
@@ -181,7 +191,7 @@ async fn doctor_asks_an_envoy_s_admin_interface_whether_it_is_live() {
 }
 
 #[tokio::test]
-async fn something_else_on_the_port_is_not_mistaken_for_the_sidecar() {
+async fn another_server_on_the_port_is_not_mistaken_for_the_sidecar() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
     tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await });
@@ -205,7 +215,7 @@ fn completion_is_printed_for_each_shell() {
 }
 
 #[test]
-fn a_token_file_stands_in_for_the_environment() {
+fn the_token_may_come_from_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let output = binary()

@@ -1,4 +1,4 @@
-//! `replay`, `fingerprint` and `compare` as commands: what they print, and the exit codes that scripts rely on.
+//! The commands `replay`, `fingerprint` and `compare`: what they print, and their exit codes.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,7 @@ use crate::traces::{all_own, own};
 
 fn kill_switch() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kill-switch"));
-    // No server, no token: nothing of the environment is needed.
+    // These commands need neither a server nor a token, so they need no environment.
     command.env_clear().stdin(Stdio::null());
     command
 }
@@ -20,7 +20,7 @@ fn run(arguments: &[&str]) -> Output {
     kill_switch().args(arguments).output().unwrap()
 }
 
-fn fed(arguments: &[&str], input: &[u8]) -> Output {
+fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = kill_switch()
         .args(arguments)
         .stdin(Stdio::piped())
@@ -37,7 +37,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn complaint(output: &Output, code: i32) -> String {
+fn error_of(output: &Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -71,7 +71,7 @@ fn json_is_one_object_per_run_and_then_a_summary() {
 }
 
 #[test]
-fn the_table_says_why_and_can_be_narrowed_to_what_was_killed() {
+fn the_table_gives_reasons_and_can_be_limited_to_killed_runs() {
     let table = printed(&run(&["replay", &path("results.jsonl")]));
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("AGENT") && lines[0].ends_with("WHY"), "{table}");
@@ -82,17 +82,17 @@ fn the_table_says_why_and_can_be_narrowed_to_what_was_killed() {
 }
 
 #[test]
-fn standard_input_and_gzip_say_the_same_as_the_file() {
+fn standard_input_and_gzip_give_the_same_result_as_the_file() {
     let plain = std::fs::read(own("recorded.jsonl")).unwrap();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(&plain).unwrap();
     let expected = printed(&run(&["replay", "--json", &path("recorded.jsonl")]));
-    assert_eq!(printed(&fed(&["replay", "--json", "-"], &plain)), expected);
-    assert_eq!(printed(&fed(&["replay", "--json", "-"], &gzip.finish().unwrap())), expected);
+    assert_eq!(printed(&run_with_input(&["replay", "--json", "-"], &plain)), expected);
+    assert_eq!(printed(&run_with_input(&["replay", "--json", "-"], &gzip.finish().unwrap())), expected);
 }
 
 #[test]
-fn calls_that_come_one_per_line_are_gathered_by_agent_and_file() {
+fn calls_that_come_one_per_line_are_collected_by_agent_and_file() {
     let runs = objects(&printed(&run(&["replay", "--json", &path("recorded.jsonl"), &path("recorded.jsonl")])));
     let agents: Vec<_> = runs.iter().filter_map(|run| run["agent"].as_str()).collect();
     let once = ["weather-asker", "page-turner", "limited", "unlucky", "streamed-refusal", "retrier"];
@@ -101,40 +101,42 @@ fn calls_that_come_one_per_line_are_gathered_by_agent_and_file() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_the_others_go_on() {
+fn a_bad_line_is_reported_and_the_others_are_played() {
     let good =
         r#"{"agent": "a", "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]}"#;
     let input = format!("{good}\n{{\"agent\": \"b\"}}\n\nnonsense\n{good}");
-    let output = fed(&["replay", "--json", "-"], input.as_bytes());
-    let words = complaint(&output, 1);
-    assert!(words.contains("standard input, line 2: must have one of messages, calls or request"), "{words}");
-    assert!(words.contains("standard input, line 4: expected ident"), "{words}");
-    assert!(words.ends_with("2 lines could not be read\n"), "{words}");
+    let output = run_with_input(&["replay", "--json", "-"], input.as_bytes());
+    let error = error_of(&output, 1);
+    assert!(error.contains("standard input, line 2: must have one of messages, calls or request"), "{error}");
+    assert!(error.contains("standard input, line 4: expected ident"), "{error}");
+    assert!(error.ends_with("2 lines could not be read\n"), "{error}");
     assert_eq!(objects(&String::from_utf8(output.stdout).unwrap()).len(), 3);
-    let words = complaint(&run(&["replay", &path("results.jsonl"), "nowhere.jsonl"]), 1);
-    assert!(words.contains("nowhere.jsonl: No such file"), "{words}");
+    let error = error_of(&run(&["replay", &path("results.jsonl"), "nowhere.jsonl"]), 1);
+    assert!(error.contains("nowhere.jsonl: No such file"), "{error}");
 }
 
 #[test]
-fn expect_fails_where_a_healthy_run_is_killed_or_a_loop_missed() {
+fn expect_fails_if_a_healthy_run_is_killed_or_a_loop_missed() {
     let files: Vec<String> = all_own().iter().map(|file| file.display().to_string()).collect();
     let with = |options: &[&str]| {
         let files: Vec<&str> = files.iter().map(String::as_str).collect();
         run(&[&["replay", "--expect"], options, &files].concat())
     };
     printed(&with(&[]));
-    let words = complaint(&with(&["--threshold", "50"]), 1);
-    assert!(words.contains("0 healthy killed, 12 loops missed"), "{words}");
-    let words = complaint(&with(&["--counting", "literal"]), 1);
-    assert!(words.contains("8 healthy killed, 0 loops missed"), "{words}");
-    let words = complaint(&with(&["--without", "results", "--without", "followups"]), 1);
-    assert!(words.contains("3 healthy killed, 0 loops missed"), "{words}");
+    for (options, expected) in [
+        (&["--threshold", "50"][..], "0 healthy killed, 12 loops missed"),
+        (&["--counting", "literal"], "8 healthy killed, 0 loops missed"),
+        (&["--without", "results", "--without", "followups"], "3 healthy killed, 0 loops missed"),
+    ] {
+        let error = error_of(&with(options), 1);
+        assert!(error.contains(expected), "{options:?}: {error}");
+    }
 }
 
 #[test]
-fn settings_are_bounded_as_a_policy_is() {
+fn settings_have_the_bounds_of_a_policy() {
     let file = path("results.jsonl");
-    for (options, code, words) in [
+    for (options, code, expected) in [
         (&["--window", "101"][..], 5, "kill_switch_window_size (101) must be a whole number from 2 to 100"),
         (&["--threshold", "-1"], 5, "kill_switch_threshold (-1) must be above 0"),
         (&["--window", "5", "--threshold", "40"], 5, "the highest score a window of 5 can reach"),
@@ -143,8 +145,8 @@ fn settings_are_bounded_as_a_policy_is() {
         (&["--without", "luck"], 2, "results, followups, sameness, novelty, information"),
         (&["--sweep", "--window", "1"], 5, "kill_switch_window_size (1)"),
     ] {
-        let said = complaint(&run(&[&["replay"], options, &[file.as_str()]].concat()), code);
-        assert!(said.contains(words), "{options:?}: {said}");
+        let error = error_of(&run(&[&["replay"], options, &[file.as_str()]].concat()), code);
+        assert!(error.contains(expected), "{options:?}: {error}");
     }
 }
 
@@ -163,7 +165,7 @@ fn a_sweep_shows_what_each_setting_would_kill() {
 }
 
 #[test]
-fn the_filter_s_own_patterns_are_followed() {
+fn the_patterns_of_a_filter_configuration_are_used() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("filter.json");
     std::fs::write(
@@ -172,7 +174,7 @@ fn the_filter_s_own_patterns_are_followed() {
     )
     .unwrap();
     let config = config.display().to_string();
-    let text = printed(&fed(&["fingerprint", "--filter-config", &config, "-"], b"Cancel BOOKING-QXZ now"));
+    let text = printed(&run_with_input(&["fingerprint", "--filter-config", &config, "-"], b"Cancel BOOKING-QXZ now"));
     assert!(text.starts_with("normalised   cancel <BOOKING> now\n"), "{text}");
     let words = ["QXZ", "PLM", "RTY", "WSD", "VBN", "HJK", "LOP", "AQE"];
     let calls: Vec<_> = words
@@ -183,7 +185,7 @@ fn the_filter_s_own_patterns_are_followed() {
         .into();
     let line = json!({"agent": "a", "calls": calls}).to_string();
     let killed_at = |options: &[&str]| {
-        let output = fed(&[&["replay", "--json", "-"], options].concat(), line.as_bytes());
+        let output = run_with_input(&[&["replay", "--json", "-"], options].concat(), line.as_bytes());
         objects(&printed(&output))[0]["killed_at"].clone()
     };
     assert_eq!(killed_at(&[]), Value::Null);
@@ -192,13 +194,14 @@ fn the_filter_s_own_patterns_are_followed() {
 
 #[test]
 fn fingerprint_shows_the_text_as_the_detector_sees_it() {
-    let text = printed(&fed(&["fingerprint", "-"], b"Where is Order #12345,  placed 2024-01-15T10:30:00Z?\n"));
+    let text =
+        printed(&run_with_input(&["fingerprint", "-"], b"Where is Order #12345,  placed 2024-01-15T10:30:00Z?\n"));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "normalised   where is order #<NUM>, placed <TS>?");
     assert_eq!(lines[3], "informative  yes");
-    let seen: Value = serde_json::from_str(&printed(&fed(&["fingerprint", "--json", "-"], b"ok"))).unwrap();
-    assert_eq!((&seen["normalised"], &seen["informative"]), (&json!("ok"), &json!(false)));
-    assert_eq!(seen["hash"].as_str().unwrap().len(), 16);
+    let shown: Value = serde_json::from_str(&printed(&run_with_input(&["fingerprint", "--json", "-"], b"ok"))).unwrap();
+    assert_eq!((&shown["normalised"], &shown["informative"]), (&json!("ok"), &json!(false)));
+    assert_eq!(shown["hash"].as_str().unwrap().len(), 16);
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn compare_tells_similar_from_same() {
         path.display().to_string()
     };
     let twelve = file("a", "12 tests failed, see the log of the build");
-    for (text, similar, same, words) in [
+    for (text, similar, same, expected) in [
         ("12 tests failed, see the LOG of  the build\n", true, true, "same      yes"),
         ("7 tests failed, see the log of the build", true, false, "same      no: a number that stands free differs"),
         ("everything is green, the release can go out", false, false, "similar   no: not below 3"),
@@ -221,7 +224,7 @@ fn compare_tells_similar_from_same() {
         assert_eq!(compared["distance"].as_u64().unwrap() < 3, similar);
         assert_eq!(compared["a"]["normalised"], "<NUM> tests failed, see the log of the build");
         let table = printed(&run(&["compare", &twelve, &other]));
-        assert!(table.contains(words), "{table}");
+        assert!(table.contains(expected), "{table}");
     }
-    complaint(&run(&["compare", &twelve, "nowhere"]), 1);
+    error_of(&run(&["compare", &twelve, "nowhere"]), 1);
 }

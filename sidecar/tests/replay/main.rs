@@ -1,6 +1,6 @@
-//! What `replay` decides, and through it the detector: on recordings written for the project, on public recordings of
-//! real agents where they are at hand, and on loops made of pieces of those.
-// Clippy knows tests by their attribute; the helpers between them are tests all the same.
+//! What `replay`, and thus the detector, decides: on recordings that were written for the project, on public recordings of
+//! real agents if they are available, and on loops made of pieces of those.
+// Clippy allows these in functions with the attribute `test`, but not in the helpers beside them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod commands;

@@ -1,8 +1,8 @@
-//! The recordings written for the project: each rule of progress counting has a file with a healthy run that needs it and
-//! a loop that it must not save. The other two files hold the other shapes and the other APIs.
+//! The recordings that were written for the project. Each rule of progress counting has a file with a healthy run that
+//! would be killed without the rule, and with a loop that must be killed in spite of it. Two more files hold other shapes of
+//! lines and other APIs.
 
-use agent_kill_switch::detect::progress::Rules;
-use agent_kill_switch::wire::Counting;
+use kill_switch::replay::detector::{Counting, Rules};
 use kill_switch::replay::tally::Expect;
 use kill_switch::replay::{Outcome, Run, Settings, play};
 
@@ -11,12 +11,12 @@ use crate::traces::{all_own, own, runs};
 const BOTH: [Counting; 2] = [Counting::Progress, Counting::Literal];
 
 fn wrong(runs: &[Run], settings: &Settings) -> Vec<String> {
-    let is_wrong = |run: &&Run| !Expect::of(&run.label).is_met_by(&play(&run.steps, settings));
+    let is_wrong = |run: &&Run| !Expect::of(&run.label).is_met_by(&play(&run.calls, settings));
     runs.iter().filter(is_wrong).map(|run| run.label.agent.clone().unwrap()).collect()
 }
 
 #[test]
-fn every_healthy_run_lives_and_every_loop_dies() {
+fn no_healthy_run_is_killed_and_every_loop_is() {
     for file in all_own() {
         let runs = runs(&file, &BOTH);
         assert!(runs.iter().any(|run| Expect::of(&run.label) == Expect::Healthy), "{}", file.display());
@@ -31,10 +31,10 @@ fn without_its_rule_a_healthy_run_of_each_file_is_killed() {
         let rules = Rules::default().without(rule).unwrap();
         let runs = runs(&own(&format!("{rule}.jsonl")), &BOTH);
         let wrong = wrong(&runs, &Settings { rules, ..Settings::default() });
-        assert!(!wrong.is_empty(), "{rule} changes nothing");
+        assert!(!wrong.is_empty(), "without {rule}, nothing changes");
         let loops = runs.iter().filter(|run| Expect::of(&run.label) == Expect::Loop);
         for run in loops {
-            assert!(!wrong.contains(run.label.agent.as_ref().unwrap()), "{rule} is not there to catch more loops");
+            assert!(!wrong.contains(run.label.agent.as_ref().unwrap()), "without {rule}, a loop is missed");
         }
     }
 }
@@ -44,7 +44,7 @@ fn each_loop_is_killed_at_its_call_with_its_reason() {
     let outcomes: Vec<(String, Outcome)> = all_own()
         .iter()
         .flat_map(|file| runs(file, &BOTH))
-        .map(|run| (run.label.agent.unwrap(), play(&run.steps, &Settings::default())))
+        .map(|run| (run.label.agent.unwrap(), play(&run.calls, &Settings::default())))
         .collect();
     let cases = [
         ("missing-file", 7, "the same tool call read_file with the same result 6 times in the last 6 calls"),
@@ -73,7 +73,7 @@ fn each_loop_is_killed_at_its_call_with_its_reason() {
 }
 
 #[test]
-fn literal_counting_kills_most_healthy_runs_and_is_left_as_it_is() {
+fn literal_counting_kills_most_healthy_runs() {
     let literal = Settings { counting: Counting::Literal, ..Settings::default() };
     let mut killed: Vec<String> = all_own().iter().flat_map(|file| wrong(&runs(file, &BOTH), &literal)).collect();
     killed.sort();
@@ -93,7 +93,7 @@ fn literal_counting_kills_most_healthy_runs_and_is_left_as_it_is() {
 #[test]
 fn a_lower_threshold_never_kills_later() {
     for run in all_own().iter().flat_map(|file| runs(file, &BOTH)) {
-        let call = |threshold| play(&run.steps, &Settings { threshold, ..Settings::default() }).killed_at;
+        let call = |threshold| play(&run.calls, &Settings { threshold, ..Settings::default() }).killed_at;
         let calls = [20.0, 15.0, 10.0, 8.0, 6.0, 4.0].map(|threshold| call(threshold).unwrap_or(usize::MAX));
         assert!(calls.is_sorted_by(|a, b| a >= b), "{:?}: {calls:?}", run.label.agent);
     }

@@ -1,8 +1,8 @@
-//! Real recordings of other people's agents: no healthy run is killed, every loop is, in time.
+//! Public recordings of real agents: no healthy run is killed, and every loop is, early enough.
 
 use std::sync::OnceLock;
 
-use agent_kill_switch::wire::Counting;
+use kill_switch::replay::detector::Counting;
 use kill_switch::replay::recording::{Calls, Recording};
 use kill_switch::replay::tally::Expect;
 use kill_switch::replay::{Outcome, Run, Settings, play};
@@ -10,24 +10,24 @@ use lab::recordings::public;
 use serde_json::Value;
 
 use crate::random::Random;
-use crate::traces::{each_line, runs};
+use crate::traces::{each_line, run_reader, runs};
 
-/// The recordings that these numbers are of; others may hold fewer or more.
+/// How many runs the recordings hold, unless KILL_SWITCH_TRACES names others.
 const HEALTHY: usize = 410;
 const LOOPS: usize = 9;
 
-fn decoded() -> Option<&'static [Run]> {
+fn all_runs() -> Option<&'static [Run]> {
     static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
     let files = public()?;
     Some(RUNS.get_or_init(|| files.iter().flat_map(|file| runs(file, &[Counting::Progress])).collect()))
 }
 
 fn outcomes() -> Option<Vec<(Expect, &'static Run, Outcome)>> {
-    let judged = |run: &'static Run| (Expect::of(&run.label), run, play(&run.steps, &Settings::default()));
-    Some(decoded()?.iter().map(judged).collect())
+    let played = |run: &'static Run| (Expect::of(&run.label), run, play(&run.calls, &Settings::default()));
+    Some(all_runs()?.iter().map(played).collect())
 }
 
-fn assert_all_right(outcomes: &[(Expect, &Run, Outcome)]) {
+fn assert_as_expected(outcomes: &[(Expect, &Run, Outcome)]) {
     for (expect, run, outcome) in outcomes {
         let agent = run.label.agent.as_deref().unwrap_or_default();
         assert!(expect.is_met_by(outcome), "{} {agent}: {outcome:?}", expect.word());
@@ -37,7 +37,7 @@ fn assert_all_right(outcomes: &[(Expect, &Run, Outcome)]) {
 #[test]
 fn no_healthy_run_is_killed_and_every_loop_is() {
     let Some(outcomes) = outcomes() else { return };
-    assert_all_right(&outcomes);
+    assert_as_expected(&outcomes);
     let count = |wanted| outcomes.iter().filter(|(expect, ..)| *expect == wanted).count();
     if std::env::var_os("KILL_SWITCH_TRACES").is_none() {
         assert_eq!((count(Expect::Healthy), count(Expect::Loop)), (HEALTHY, LOOPS));
@@ -55,7 +55,7 @@ fn the_same_holds_for_any_random_half() {
     let Some(outcomes) = outcomes() else { return };
     for seed in 0..10 {
         let half = Random::seeded(seed).half(outcomes.clone());
-        assert_all_right(&half);
+        assert_as_expected(&half);
     }
 }
 
@@ -69,9 +69,8 @@ fn loops_are_killed_no_later_than_their_thirteenth_repeated_call() {
             if !line.windows(kind.len()).any(|part| part == kind) {
                 return;
             }
-            let mut run = None;
-            crate::traces::replayer(&[Counting::Progress]).line(line, &mut |read| run = Some(read)).unwrap();
-            let killed_at = play(&run.unwrap().steps, &Settings::default()).killed_at.unwrap();
+            let run = run_reader(&[Counting::Progress]).line(line).unwrap().unwrap();
+            let killed_at = play(&run.calls, &Settings::default()).killed_at.unwrap();
             let Recording::Run(_, calls) = Recording::read(line).unwrap() else { panic!("a run") };
             let repeated = occurrences(&calls, killed_at);
             assert!((2..=13).contains(&repeated), "killed at the {repeated}th occurrence, call {killed_at}");
@@ -81,8 +80,8 @@ fn loops_are_killed_no_later_than_their_thirteenth_repeated_call() {
     assert!(loops > 0);
 }
 
-/// How often the last message of the request at `call` was the last one of a request, up to that call. An oracle of its
-/// own: plain text, but for words that hold a digit, which are numbers and ids.
+/// Counts the requests up to `call` that have the same last message as the request at `call`. This compares plain text,
+/// independently of the detector, and ignores words with a digit, which are numbers and ids.
 fn occurrences(calls: &Calls<'_>, call: usize) -> usize {
     let mut last = Vec::new();
     calls

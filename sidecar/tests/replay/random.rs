@@ -1,4 +1,4 @@
-//! Draws that are the same on every machine: SplitMix64.
+//! Random numbers that are the same on every machine: SplitMix64.
 
 pub struct Random(u64);
 
@@ -23,7 +23,7 @@ impl Random {
         &list[self.below(list.len())]
     }
 
-    /// A random half of a list.
+    /// Returns a random half of a list.
     pub fn half<T>(&mut self, mut list: Vec<T>) -> Vec<T> {
         let half = list.len().div_ceil(2);
         while list.len() > half {

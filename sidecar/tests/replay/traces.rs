@@ -1,22 +1,22 @@
-//! Finds recordings and reads them.
+//! Finds and reads recordings.
 
 use std::path::{Path, PathBuf};
 
-use agent_kill_switch::wire::Counting;
+use indicatif::ProgressBar;
+use kill_switch::replay::detector::{Counting, Decoder, ReadOptions};
 use kill_switch::replay::input::Input;
-use kill_switch::replay::step::{PLAIN_CONFIG, StepReader, filter_config};
-use kill_switch::replay::{Replayer, Run};
+use kill_switch::replay::{Run, RunReader};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A file of the recordings written for the project.
+/// Returns the path of a recording that was written for the project.
 pub fn own(name: &str) -> PathBuf {
     root().join("tests/traces").join(name)
 }
 
-/// All of them.
+/// Returns the paths of all recordings that were written for the project.
 pub fn all_own() -> Vec<PathBuf> {
     let mut files: Vec<_> =
         std::fs::read_dir(root().join("tests/traces")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -26,26 +26,23 @@ pub fn all_own() -> Vec<PathBuf> {
     files
 }
 
-pub fn replayer(countings: &[Counting]) -> Replayer {
-    Replayer::new(StepReader::new(&filter_config(PLAIN_CONFIG).unwrap(), countings))
+pub fn run_reader(countings: &[Counting]) -> RunReader {
+    RunReader::new(Decoder::new(ReadOptions::defaults().unwrap(), countings))
 }
 
-/// Each line of a file.
 pub fn each_line(path: &Path, mut each: impl FnMut(&[u8])) {
-    let mut input = Input::open(path).unwrap();
+    let mut input = Input::open(path, &ProgressBar::hidden()).unwrap();
     let mut line = Vec::new();
     while input.next_line(&mut line).unwrap().is_some() {
         each(&line);
     }
 }
 
-/// The runs of a file, decoded.
+/// Reads the runs of a file.
 pub fn runs(path: &Path, countings: &[Counting]) -> Vec<Run> {
-    let mut replayer = replayer(countings);
+    let mut reader = run_reader(countings);
     let mut runs = Vec::new();
-    each_line(path, |line| {
-        replayer.line(line, &mut |run| runs.push(run)).unwrap();
-    });
-    replayer.end(&mut |run| runs.push(run));
+    each_line(path, |line| runs.extend(reader.line(line).unwrap()));
+    runs.extend(reader.end_of_file());
     runs
 }
