@@ -226,7 +226,7 @@ async fn look_after(service: Arc<Service>) {
                 if let Some(recorder) = api::install_recorder() {
                     recorder.run_upkeep();
                 }
-                service.forget_the_old().await
+                service.expire().await
             }
         };
         if let Err(error) = outcome {

@@ -1,8 +1,8 @@
-//! Signing in to the dashboard: one password, or a token, and sessions that end on the server.
+//! Signing in to the dashboard with the password or a token, and the sessions that result.
 //!
-//! The password is hashed slowly (argon2id) and checked beside the other work, a few at a time: it is the one thing
-//! here that a stranger could make expensive. A session is 256 random bits in a cookie, of which only the hash is kept;
-//! one that was opened with a token is over when the token is.
+//! The password is hashed with argon2id, which is slow on purpose. It is the one operation here that a stranger could
+//! make expensive, so it runs on other threads and only a few at a time. A session is 256 random bits in a cookie, and
+//! only their hash is stored. A session that was opened with a token ends with the token.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use super::tokens::{Identity, hash, random_bytes, random_hex};
 use super::{Error, Result, Service, millis};
 use crate::store::{Session, StoreError};
 
-/// How long somebody stays signed in.
+/// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The shortest password that an operator may choose.
 const MIN_PASSWORD: usize = 12;
 
 impl Service {
-    /// Whether a password was ever set.
+    /// Whether a password was set.
     pub async fn has_password(&self) -> Result<bool> {
         Ok(self.store.password().await?.is_some())
     }
 
-    /// Sets the password. Whoever signed in with another one is signed out.
+    /// Sets the password. Sessions that were opened with another password end.
     pub async fn set_password(&self, password: &str) -> Result<()> {
         if password.chars().count() < MIN_PASSWORD {
             let detail = format!("the dashboard's password must have at least {MIN_PASSWORD} characters");
@@ -34,18 +34,18 @@ impl Service {
         if self.is_password(password).await? {
             return Ok(());
         }
-        let hashed = slowly_hashed(password).await?;
+        let hashed = hash_password(password).await?;
         Ok(self.store.set_password(&hashed).await?)
     }
 
-    /// Makes a password up, sets it and returns it: the only moment at which it is known. Nothing, if there is one by
-    /// now: another replica may have started at the same time.
+    /// Generates a password, sets it and returns it. It is not stored, so it cannot be read later. Returns `None` if a
+    /// password was set in the meantime, because another replica may start at the same time.
     pub async fn make_password(&self) -> Result<Option<String>> {
         let hex = random_hex::<10>()?;
         let groups: Vec<_> = (0..4).filter_map(|group| hex.get(group * 5..group * 5 + 5)).collect();
         let password = groups.join("-");
-        let is_ours = self.store.set_first_password(&slowly_hashed(&password).await?).await?;
-        Ok(is_ours.then_some(password))
+        let is_set = self.store.set_first_password(&hash_password(&password).await?).await?;
+        Ok(is_set.then_some(password))
     }
 
     async fn is_password(&self, password: &str) -> Result<bool> {
@@ -59,11 +59,11 @@ impl Service {
         checked.await.map_err(|error| unavailable(error.to_string()))
     }
 
-    /// Signs in with the password or a token; the cookie's value, or nothing.
+    /// Signs in with the password or a token. Returns the value of the cookie, or `None` if the secret is wrong.
     pub async fn sign_in(&self, secret: &str) -> Result<Option<String>> {
         let token_hash = match self.identify(secret) {
             Some(who) if who.may_see() => Some(hash(secret)),
-            // A filter's token opens no dashboard.
+            // The token of a filter does not give access to the dashboard.
             Some(_) => return Ok(None),
             None if self.is_password(secret).await? => None,
             None => return Ok(None),
@@ -75,7 +75,7 @@ impl Service {
         Ok(Some(cookie))
     }
 
-    /// Who holds this cookie, if it still means anything.
+    /// Returns the identity behind a cookie, if its session is still valid.
     pub async fn session(&self, cookie: &str) -> Result<Option<Identity>> {
         let Some(session) = self.store.session(&hash(cookie), self.now()).await? else { return Ok(None) };
         Ok(match session.token_hash {
@@ -89,20 +89,20 @@ impl Service {
         Ok(self.store.end_session(&hash(cookie)).await?)
     }
 
-    /// Something that nobody can guess, for whoever is not signed in yet.
+    /// Returns a random id for a visitor who is not signed in yet.
     pub fn random_id(&self) -> Result<String> {
         random_hex::<16>()
     }
 
-    /// What forms of this cookie's holder must carry. Derived, so that nothing more need be kept; one way, so that a
-    /// page does not give the cookie away.
+    /// Returns the key that forms must contain for this cookie. It is derived from the cookie, so nothing more need be
+    /// stored, and the cookie cannot be computed from it.
     pub fn form_key(&self, cookie: &str) -> String {
         let derived = hash(&format!("form:{cookie}"));
         derived.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-async fn slowly_hashed(password: &str) -> Result<String> {
+async fn hash_password(password: &str) -> Result<String> {
     let salt = random_bytes::<16>()?;
     let password = password.to_owned();
     let hashed = spawn_blocking(move || {

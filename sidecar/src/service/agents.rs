@@ -1,7 +1,7 @@
-//! Agents by a person's hand: create, set, activate, deactivate, delete.
+//! What a person can do with an agent: create it, change its settings, activate, deactivate and delete it.
 //!
-//! Every change is repeatable: asking for what is already so changes nothing, raises no revision and records no event.
-//! Activation raises the generation, which voids every window and every kill of the time before, wherever it is kept.
+//! Every operation is idempotent: a change that changes nothing increments no revision and records no event. Activation
+//! increments the generation, which invalidates every window and every kill report of the time before.
 
 use agent_kill_switch::identity::is_agent_id;
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
@@ -15,17 +15,17 @@ use crate::store::{AgentQuery, Tx};
 /// The longest reason that a person may give, in characters.
 const MAX_REASON: usize = 1_000;
 
-/// What the caller believes about an agent before changing it.
+/// What must be true of an agent before it is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing: change whatever is there.
+    /// Nothing.
     #[default]
     None,
-    /// That it exists.
+    /// The agent exists.
     Exists,
-    /// That it does not exist.
+    /// The agent does not exist.
     Absent,
-    /// That its latest revision is one of these.
+    /// The latest revision of the agent is one of these.
     Revision(Vec<u64>),
 }
 
@@ -41,16 +41,16 @@ impl Precondition {
     }
 }
 
-/// Who asks for a change, and what they believe about the agent.
+/// Who asks for a change, and under which condition.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The credential used.
+    /// The identity of the credential used.
     pub who: Identity,
     /// What must be true for the change to be made.
     pub precondition: Precondition,
 }
 
-/// Why a person does something, and who that person is beyond the credential used.
+/// The reason that a person gives for a change, and the name of that person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     reason: String,
@@ -58,7 +58,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Reads `{"reason": ..., "by": ...}`, both optional.
+    /// Parses `{"reason": ..., "by": ...}`. Both members are optional.
     pub fn parse(body: &Map<String, Value>) -> Result<Self> {
         let mut note = Self::default();
         for (field, value) in body {
@@ -72,15 +72,15 @@ impl Note {
     }
 }
 
-fn text(field: &str, value: &Value, most: usize) -> Result<String> {
-    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+fn text(field: &str, value: &Value, max_chars: usize) -> Result<String> {
+    let is_refused = |c: char| c.is_control() && c != '\n' && c != '\t';
     match value.as_str() {
-        Some(text) if text.chars().count() <= most && !text.chars().any(is_odd) => Ok(text.to_owned()),
-        _ => Err(Error::invalid(field, format!("{field} must be a text of at most {most} characters"))),
+        Some(text) if text.chars().count() <= max_chars && !text.chars().any(is_refused) => Ok(text.to_owned()),
+        _ => Err(Error::invalid(field, format!("{field} must be a text of at most {max_chars} characters"))),
     }
 }
 
-/// Refuses what can never be an agent's id.
+/// Returns an error if the text is not a valid agent id.
 pub(super) fn check_agent_id(agent_id: &str) -> Result<()> {
     if is_agent_id(agent_id.as_bytes()) {
         return Ok(());
@@ -89,29 +89,30 @@ pub(super) fn check_agent_id(agent_id: &str) -> Result<()> {
 }
 
 impl Service {
-    /// One agent.
+    /// Returns an agent.
     pub async fn agent(&self, agent_id: &str) -> Result<Agent> {
         check_agent_id(agent_id)?;
         self.store.agent(agent_id).await?.ok_or_else(|| Error::no_agent(agent_id))
     }
 
-    /// A page of agents.
+    /// Returns a page of agents.
     pub async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
         Ok(self.store.agents(query).await?)
     }
 
-    /// The latest scores of an agent, oldest first.
+    /// Returns the latest scores of an agent, oldest first.
     pub async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
         self.agent(agent_id).await?;
         Ok(self.store.scores(agent_id, since_ms, limit).await?)
     }
 
-    /// Creates an agent, or replaces all its settings: those that `change` does not name get their defaults.
+    /// Creates an agent, or replaces all its settings. Settings that `change` does not name get their defaults. Returns
+    /// the agent and whether it is new.
     pub async fn put_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<(Agent, bool)> {
         let mut edit = self.edit(agent_id, caller).await?;
-        let mut agent = Agent::new(agent_id, edit.next_generation());
+        let mut agent = Agent::new(agent_id, next_generation(edit.last_generation));
         if let Some(before) = &edit.before {
-            // Settings start from their defaults; state and history stay.
+            // Only settings are replaced by their defaults. State and history stay.
             let state = &before.policy;
             agent.policy.active = state.active;
             agent.policy.deactivated_by = state.deactivated_by;
@@ -125,7 +126,7 @@ impl Service {
         self.finish(edit, saved).await.map(|agent| (agent, is_new))
     }
 
-    /// Changes some settings of an agent.
+    /// Changes the settings that `change` names.
     pub async fn patch_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<Agent> {
         let mut edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
@@ -134,7 +135,7 @@ impl Service {
         self.finish(edit, saved).await
     }
 
-    /// Lets an agent work again. Its window starts empty.
+    /// Activates an agent. Its window starts empty.
     pub async fn activate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
         let mut edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
@@ -150,7 +151,7 @@ impl Service {
         self.finish(edit, saved).await
     }
 
-    /// Stops an agent by hand.
+    /// Deactivates an agent on behalf of a person.
     pub async fn deactivate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
         let mut edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
@@ -164,7 +165,7 @@ impl Service {
         self.finish(edit, saved).await
     }
 
-    /// Forgets an agent: its policy and its state, not its events. If it calls again it is a new one.
+    /// Deletes an agent: its policy and its state, but not its events. If it sends another request, it is a new agent.
     pub async fn delete_agent(&self, agent_id: &str, caller: &Caller) -> Result<()> {
         let mut edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
@@ -180,18 +181,17 @@ impl Service {
         check_agent_id(agent_id)?;
         let mut tx = self.store.begin().await?;
         let found = tx.agent(agent_id).await?;
-        let (tombstone, before): (Option<Agent>, Option<Agent>) = match found {
-            Some(agent) if agent.deleted => (Some(agent), None),
-            other => (None, other),
+        let (before, last_generation) = match found {
+            Some(tombstone) if tombstone.deleted => (None, Some(tombstone.policy.generation)),
+            other => (other, None),
         };
         caller.precondition.check(agent_id, before.as_ref())?;
-        let last_generation = tombstone.map(|tombstone| tombstone.policy.generation);
         let actor = caller.who.actor();
         Ok(Edit { tx, agent_id: agent_id.to_owned(), actor, before, last_generation, rev: 0 })
     }
 
     async fn save_settings(&self, edit: &mut Edit, mut agent: Agent) -> Result<Agent> {
-        // Touched by a person: no longer counted among those that traffic may create.
+        // A person has changed it, so it no longer counts among the agents that traffic may create.
         agent.discovered = false;
         let (event_type, detail) = match &edit.before {
             None => (EventType::Created, json!({"settings": settings(&agent)})),
@@ -243,15 +243,15 @@ impl Service {
     }
 }
 
-/// One agent under change, inside its transaction.
+/// A change to one agent, inside its transaction.
 struct Edit {
     tx: Tx,
     agent_id: String,
     actor: String,
     before: Option<Agent>,
-    /// The generation of the agent's former life, if it was deleted.
+    /// The generation that the agent had when it was deleted, if it was.
     last_generation: Option<u64>,
-    /// The revision of what was written; 0 while nothing was.
+    /// The revision of what was written, or 0 if nothing was.
     rev: u64,
 }
 
@@ -259,13 +259,10 @@ impl Edit {
     fn existing(&self) -> Result<Agent> {
         self.before.clone().ok_or_else(|| Error::no_agent(&self.agent_id))
     }
-
-    fn next_generation(&self) -> u64 {
-        next_generation(self.last_generation)
-    }
 }
 
-/// The generation that a new agent starts with: above that of its former life, so that a window kept from then is void.
+/// Returns the generation that a new agent starts with. It is higher than that of a deleted agent with the same id, so
+/// that windows from before the deletion are invalid.
 pub(super) fn next_generation(last: Option<u64>) -> u64 {
     last.map_or(1, |last| last + 1)
 }

@@ -1,8 +1,8 @@
-//! Which Envoys are connected, and how far each has come.
+//! Which Envoys are connected, and which revision each has applied.
 //!
-//! Kept in memory: an Envoy that is alive polls again within seconds of a restart, and one that is not should not be
-//! listed. A poll that finds nothing new must touch no table, and this is how. Replicas over one database tell each
-//! other every few seconds, so that each lists them all.
+//! The list is kept in memory, so that a poll that finds nothing new touches no table. After a restart it fills again
+//! within seconds, because every Envoy that is alive polls. Replicas that share a database exchange their lists every
+//! few seconds, so that each of them shows all Envoys.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,29 +11,29 @@ use std::time::Duration;
 use super::{Result, Service};
 use crate::model::{Millis, SeenEnvoy};
 
-/// More names than this are not kept; the one unheard of for longest makes room.
+/// The largest number of Envoys in the list. A new one replaces the one that has been silent for longest.
 const MAX_ENVOYS: usize = 1_000;
-/// The longest name kept, in bytes.
+/// The longest name of an Envoy, in characters. Longer names are cut.
 const MAX_NAME: usize = 128;
-/// Between two polls an Envoy is silent for at most its longest backoff.
+/// How long an Envoy may be silent between two polls and still be connected. Its longest backoff is shorter.
 const SILENCE_MS: Millis = 15_000;
-/// How often replicas tell each other.
+/// How often replicas exchange their lists.
 pub(crate) const SHARE: Duration = Duration::from_secs(5);
-/// What another replica says of an Envoy that polls there is so much older, and a little.
+/// The same limit for an Envoy that polls at another replica, whose list is some seconds old.
 const SHARED_SILENCE_MS: Millis = SILENCE_MS + 10_000;
-/// How long one that is gone is listed by the replicas that never heard of it.
+/// How long other replicas list an Envoy that is gone.
 const REMEMBERED_MS: Millis = 24 * 3_600_000;
 
-/// One Envoy, as listed.
+/// An Envoy in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvoyView {
-    /// What it calls itself.
+    /// The name that it gives itself.
     pub envoy: String,
-    /// The revision that it has applied; none while it has not got this database's first answer.
+    /// The revision that it has applied. `None` if it has not applied an answer from this database yet.
     pub applied_rev: Option<u64>,
-    /// Whether it polls now, or did a moment ago.
+    /// Whether it is polling, or was a moment ago.
     pub connected: bool,
-    /// When it was last heard of.
+    /// When it was last heard from.
     pub last_seen_ms: Millis,
 }
 
@@ -42,20 +42,21 @@ struct Entry {
     applied_rev: Option<u64>,
     polls: usize,
     last_seen_ms: Millis,
-    /// The cursor at which the next page of a full answer is expected.
+    /// The revision from which the next page of a full answer continues.
     full_page_at: Option<u64>,
 }
 
-/// Everyone who polled.
+/// All known Envoys.
 #[derive(Default)]
 pub(super) struct Registry {
+    /// The Envoys that have polled here.
     own: Mutex<HashMap<String, Entry>>,
-    /// What the replicas, this one included, last said of whom.
+    /// The latest list from all replicas, including this one.
     shared: Mutex<Vec<SeenEnvoy>>,
 }
 
 impl Service {
-    /// Tells the other replicas who polls here, and hears who polls there.
+    /// Exchanges the lists of Envoys with the other replicas.
     pub async fn share_envoys(&self) -> Result<()> {
         let now_ms = self.now();
         let seen: Vec<_> = self.envoys.own(now_ms).into_iter().map(EnvoyView::seen).collect();
@@ -73,11 +74,11 @@ impl EnvoyView {
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        // Nothing is left half-done in here: a poisoned lock is as good as any.
+        // The map is consistent between any two statements, so a panic elsewhere does not invalidate it.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the beginning of a poll, until the returned guard is dropped.
+    /// Records a poll, which lasts until the returned guard is dropped.
     pub(super) fn poll(&self, envoy: &str, applied_rev: Option<u64>, now_ms: Millis) -> Poll<'_> {
         let name = presentable(envoy);
         let mut entries = self.lock();
@@ -96,7 +97,7 @@ impl Registry {
         Poll { registry: self, name: Some(name) }
     }
 
-    /// Everyone, in the order of their names. Of one that two replicas know, what was heard last.
+    /// Returns every Envoy, ordered by name. If two replicas know an Envoy, the latest information is returned.
     pub(super) fn list(&self, now_ms: Millis) -> Vec<EnvoyView> {
         let own = self.own(now_ms).into_iter().map(|view| (view.envoy.clone(), view));
         let mut views: BTreeMap<_, _> = own.collect();
@@ -115,7 +116,7 @@ impl Registry {
         views.into_values().collect()
     }
 
-    /// Everyone who polled here.
+    /// Returns the Envoys that have polled here.
     fn own(&self, now_ms: Millis) -> Vec<EnvoyView> {
         let entries = self.lock();
         entries
@@ -135,25 +136,25 @@ fn presentable(envoy: &str) -> String {
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
-/// One poll under way.
+/// A poll that is under way.
 pub(super) struct Poll<'a> {
     registry: &'a Registry,
-    /// None where the registry is full of polling Envoys.
+    /// `None` if the list is full of polling Envoys, so that this one is not in it.
     name: Option<String>,
 }
 
 impl Poll<'_> {
-    /// Whether `since` asks for the next page of a full answer.
+    /// Whether `since` continues a full answer.
     pub(super) fn continues_full(&self, since: u64) -> bool {
         self.with_entry(|entry| entry.full_page_at == Some(since)).unwrap_or_default()
     }
 
-    /// Notes where the next page of a full answer begins, or that there is none.
+    /// Records where the next page of a full answer begins, or that there is none.
     pub(super) fn expect_full_page(&self, at: Option<u64>) {
         self.with_entry(|entry| entry.full_page_at = at);
     }
 
-    /// Notes that the Envoy is still there at the end of its poll.
+    /// Records that the Envoy is still connected at the end of its poll.
     pub(super) fn seen(&self, now_ms: Millis) {
         self.with_entry(|entry| entry.last_seen_ms = now_ms);
     }
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_envoy_is_connected_while_it_polls_and_a_moment_after() {
+    fn an_envoy_is_connected_while_it_polls_and_for_a_moment_afterwards() {
         let registry = Registry::default();
         let poll = registry.poll("edge", Some(7), 1_000);
         let polling = registry.list(60_000);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_envoy_that_two_replicas_know_the_latest_is_listed() {
+    fn the_latest_information_about_an_envoy_that_two_replicas_know_is_listed() {
         let registry = Registry::default();
         let _poll = registry.poll("here", Some(3), 1_000);
         drop(registry.poll("moved", Some(3), 1_000));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_unheard_of_for_longest_makes_room() {
+    fn a_new_envoy_replaces_the_one_that_has_been_silent_for_longest() {
         let registry = Registry::default();
         for at in 0..=MAX_ENVOYS as u64 {
             drop(registry.poll(&format!("envoy-{at}"), None, at));
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_fit_to_be_shown() {
+    fn control_characters_are_removed_from_names_and_empty_names_are_replaced() {
         let registry = Registry::default();
         drop(registry.poll("", None, 0));
         drop(registry.poll("a\nb", None, 0));

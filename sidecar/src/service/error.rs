@@ -1,13 +1,13 @@
-//! Why the service refused, in words for the person who must change something.
+//! The errors of the service, with messages for the person who must change something.
 
 use agent_kill_switch::policy::SettingError;
 
 use crate::store::StoreError;
 
-/// What a service call can fail with.
+/// The error of a service call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A value is out of bounds, of the wrong type or not known at all.
+    /// A value is out of bounds, of the wrong type or unknown.
     #[error("{detail}")]
     Invalid {
         /// The field to change.
@@ -15,21 +15,21 @@ pub enum Error {
         /// What is wrong with it, its bounds included.
         detail: String,
     },
-    /// There is no such thing.
+    /// Something does not exist.
     #[error("there is no {what} {id}")]
     NotFound {
-        /// `agent` or `token`.
+        /// What it is, such as `agent` or `valid token`.
         what: &'static str,
-        /// Which one was asked for.
+        /// The id that was asked for.
         id: String,
     },
-    /// The caller's picture of the agent is out of date.
+    /// The precondition of a change is not true, because the agent was changed by somebody else.
     #[error("agent {agent_id} is not what the precondition says: read it again and repeat the change")]
     Precondition {
         /// The agent.
         agent_id: String,
     },
-    /// An id that must be used once was used for something else.
+    /// An id that may be used only once was used for something else.
     #[error("{field} {id} was used for another agent")]
     Conflict {
         /// The field to change.
@@ -37,18 +37,18 @@ pub enum Error {
         /// Its value.
         id: String,
     },
-    /// The database did not do its part.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Error {
-    /// A field that does not hold what it must.
+    /// Returns an error about a field with a wrong value.
     pub fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), detail: detail.into() }
     }
 
-    /// An agent that does not exist.
+    /// Returns an error about an agent that does not exist.
     pub fn no_agent(agent_id: &str) -> Self {
         Self::NotFound { what: "agent", id: agent_id.to_owned() }
     }
@@ -60,5 +60,5 @@ impl From<SettingError> for Error {
     }
 }
 
-/// What a service call answers.
+/// The result of a service call.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,20 +1,20 @@
-//! Replicas over one database: taking over what the others commit.
+//! Following the commits of other replicas that share the database.
 //!
-//! What this replica keeps in memory for the sake of waiting polls, the latest revision and the valid tokens, is read
-//! again whenever the store says that another process may have changed something. Over SQLite there is no other, and
-//! nothing here ever runs.
+//! For the sake of waiting polls, each replica keeps the latest revision and the valid tokens in memory. Both are read
+//! again whenever the store says that another process may have changed something. With SQLite there is no other
+//! process, and nothing here ever runs.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{Result, Service, beat, publish};
+use super::{Result, Service, publish};
 
-/// After a failure, long enough not to fill the log.
+/// How long to wait after a failure, so that the log does not fill up.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Follows the other replicas, for as long as it is polled.
+    /// Follows the other replicas and never returns.
     pub async fn follow(&self) {
         loop {
             self.store.changed_elsewhere().await;
@@ -22,19 +22,19 @@ impl Service {
                 tracing::error!(%error, "changes of other replicas cannot be read");
                 sleep(PAUSE).await;
             }
-            beat(&self.pulse);
+            self.beat();
         }
     }
 
-    /// Reads what is kept in memory again, and wakes whoever waited for what is new.
+    /// Reads revision and tokens again, and wakes the polls that wait for a new revision.
     pub(super) async fn catch_up(&self) -> Result<()> {
         let known = self.rev();
         let meta = self.store.meta().await?;
         if meta.epoch != self.epoch {
-            tracing::error!("another database has taken the place of the one that was here: start the sidecar anew");
+            tracing::error!("the database was replaced by another one: restart the sidecar");
         }
-        // What was known before the database was asked is committed: one that has less was restored, or has lost its
-        // latest commits in a failover. Filters that are further must start over.
+        // The revision that was known before is committed. A database with a lower one was restored from a backup, or
+        // has lost its latest commits in a failover, and filters with a higher revision must start over.
         if meta.rev < known {
             tracing::error!(known, found = meta.rev, "the database has gone back in time");
             self.rev.send_if_modified(|rev| {

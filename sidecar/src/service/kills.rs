@@ -1,8 +1,9 @@
-//! Kill reports: each loop is recorded once, however many Envoys found it and however often they say so.
+//! Kill reports. Each loop is recorded once, however many Envoys report it and however often.
 //!
-//! A report is judged against the generation it was made in. State, event, alert and the record of the report itself
-//! are one transaction: a crash leaves all of them or none, and a repeated report finds out which. Evidence that is too
-//! long is cut, never refused: a kill must not be lost to its own explanation.
+//! The outcome of a report depends on the generation in which it was made. State, event, alert and the record of the
+//! report are written in one transaction: after a crash there are all of them or none, and a repeated report has the
+//! right outcome in both cases. Evidence that is too long is cut rather than refused, so that no kill is lost because
+//! of it.
 
 use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport};
 use serde::Serialize;
@@ -16,30 +17,32 @@ use crate::store::Tx;
 
 /// The longest `kill_id`.
 const MAX_KILL_ID: usize = 128;
-/// The highest generation: above it, JSON numbers stop being exact.
+/// The highest generation. JSON numbers above it are not exact.
 const MAX_GENERATION: u64 = 1 << 53;
-/// Evidence beyond these sizes is cut.
+/// The longest text of the evidence, in characters.
 const MAX_TEXT: usize = 2_000;
+/// The largest number of tools in the evidence.
 const MAX_TOOLS: usize = 32;
+/// The largest number of matching calls in the evidence.
 const MAX_MATCHES: usize = 100;
 
-/// What the reporter is told.
+/// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KillReceipt {
-    /// The report's own id.
+    /// The id of the report.
     pub kill_id: String,
-    /// What became of it.
+    /// What the report led to.
     pub outcome: KillOutcome,
     /// The agent.
     pub agent_id: String,
-    /// The agent's generation now.
+    /// The current generation of the agent.
     pub generation: u64,
     /// The event that records the kill.
     pub event_id: u64,
 }
 
 impl Service {
-    /// Takes a report. Whatever the answer says, the reporter is done with it.
+    /// Accepts a report. Whatever the receipt says, the reporter must not send it again.
     pub async fn take_kill(&self, report: KillReport) -> Result<KillReceipt> {
         check(&report)?;
         let report = cut(report);
@@ -49,7 +52,7 @@ impl Service {
             return repeated(&report, taken);
         }
         let found = tx.agent(&report.agent_id).await?;
-        let (outcome, event_id) = judge(&mut tx, found.as_ref(), &report).await?;
+        let (outcome, event_id) = outcome_of(&mut tx, found.as_ref(), &report).await?;
 
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
         let rev = self.change_state(&mut tx, &mut agent, &report, outcome).await?;
@@ -72,13 +75,13 @@ impl Service {
             generation = record.generation,
             outcome = outcome.as_str(),
             kill_id = record.kill_id,
-            "kill report taken"
+            "kill report accepted"
         );
         metrics::counter!("kill_switch_kills_total", "outcome" => outcome.as_str()).increment(1);
         Ok(receipt(record, agent.policy.generation))
     }
 
-    /// Writes what the outcome does to the agent; the revision, or 0 if filters need not hear of it.
+    /// Changes the agent as the outcome demands. Returns the revision, or 0 if filters need not be told.
     async fn change_state(
         &self,
         tx: &mut Tx,
@@ -91,7 +94,7 @@ impl Service {
         }
         let is_new = agent.rev == 0;
         let before = agent.policy.clone();
-        // A generation from the future: this database was restored from before it.
+        // A higher generation means that this database was restored from an older backup.
         agent.policy.generation = agent.policy.generation.max(report.generation);
         agent.deleted = false;
         if outcome == KillOutcome::Applied && agent.policy.active {
@@ -138,7 +141,7 @@ fn cut(mut report: KillReport) -> KillReport {
     report
 }
 
-/// A report that was taken before: the same answer, and nothing written.
+/// Answers a report that was accepted before. Nothing is written.
 fn repeated(report: &KillReport, taken: KillRecord) -> Result<KillReceipt> {
     if taken.agent_id != report.agent_id {
         return Err(Error::Conflict { field: "kill_id", id: taken.kill_id });
@@ -158,8 +161,8 @@ fn receipt(record: KillRecord, generation: u64) -> KillReceipt {
     }
 }
 
-/// What a new report leads to, and for a duplicate the event of the first.
-async fn judge(tx: &mut Tx, agent: Option<&Agent>, report: &KillReport) -> Result<(KillOutcome, Option<u64>)> {
+/// Returns what a new report leads to, and for a duplicate the event of the first report.
+async fn outcome_of(tx: &mut Tx, agent: Option<&Agent>, report: &KillReport) -> Result<(KillOutcome, Option<u64>)> {
     let is_over = |agent: &Agent| {
         let current = agent.policy.generation;
         report.generation < current || (agent.deleted && report.generation == current)
@@ -169,7 +172,7 @@ async fn judge(tx: &mut Tx, agent: Option<&Agent>, report: &KillReport) -> Resul
     }
     Ok(match report.action {
         Action::Observe => (KillOutcome::Observed, None),
-        // A generation may be blocked again and again: only the report's own id tells two apart.
+        // A generation may be blocked several times, so only reports with the same id are duplicates.
         Action::Block => (KillOutcome::Blocked, None),
         Action::Deactivate => match tx.applied_kill(&report.agent_id, report.generation).await? {
             Some(first) => (KillOutcome::Duplicate, Some(first.event_id)),
@@ -196,7 +199,7 @@ fn event(agent: &Agent, report: &KillReport, outcome: KillOutcome, now_ms: Milli
     }
 }
 
-/// Why, in words: the filter's own, or its numbers where it sent none.
+/// Returns the reason that the filter gave, or one made of its numbers.
 fn reason(report: &KillReport) -> String {
     if !report.reason.is_empty() {
         return report.reason.clone();
@@ -213,15 +216,15 @@ fn reason(report: &KillReport) -> String {
     )
 }
 
-/// Everything that the report says, in its own words, and what the outcome adds.
+/// Returns every member of the report, and what the outcome adds.
 fn detail(agent: &Agent, report: &KillReport, outcome: KillOutcome) -> Map<String, Value> {
     let mut detail = match serde_json::to_value(report) {
         Ok(Value::Object(detail)) => detail,
         _ => Map::new(),
     };
-    // The event has its own place for these.
-    for own in ["agent_id", "generation", "reason", "at_ms"] {
-        detail.remove(own);
+    // These have columns of their own.
+    for member in ["agent_id", "generation", "reason", "at_ms"] {
+        detail.remove(member);
     }
     detail.insert("detected_at".to_owned(), json!(rfc3339(report.at_ms)));
     match outcome {

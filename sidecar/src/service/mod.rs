@@ -1,8 +1,8 @@
 //! The rules: what may be set, what a kill does, who is told of a change.
 //!
-//! No axum, no sqlx, no sockets: everything here can be called by the API, the dashboard and tests alike. Each change
-//! is one transaction of the store; waiting polls are woken only after it is committed, so that nobody hears of a state
-//! that a crash could take back.
+//! There is no axum, sqlx or socket here, so the API, the dashboard and tests can all call it. Each change is one
+//! transaction of the store. Waiting polls are woken only after the commit, so that nobody is told of a state that a
+//! crash could undo.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,24 +42,25 @@ pub use settings::{Change, Names};
 pub use sync::{SyncRequest, Synced};
 pub use tokens::{Identity, NewToken};
 
-/// How long an event waits for somebody to be told of it before it is old news.
+/// How long an event may wait in the outbox before it is too old to be announced.
 const ALERT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the history of notices is kept.
+/// How long finished deliveries are kept.
 const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is kept, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Agents that traffic alone may create: invented ids cannot grow the database, or the filters' memory, past this.
+    /// The number of agents that traffic may create. It bounds what invented ids can add to the database and to the
+    /// memory of the filters.
     pub max_discovered_agents: u64,
-    /// Scores kept of each agent.
+    /// The number of scores that are kept for each agent.
     pub scores_per_agent: u32,
     /// How long scores are kept.
     pub score_retention: Duration,
-    /// How long events are kept; for ever unless set.
+    /// How long events are kept. `None` means for ever.
     pub event_retention: Option<Duration>,
-    /// How long the delivery of an alert is tried.
+    /// How long the delivery of an alert is attempted.
     pub alert_give_up_after: Duration,
 }
 
@@ -75,7 +76,7 @@ impl Default for Limits {
     }
 }
 
-/// The sidecar's rules over a store.
+/// The rules of the sidecar, over a store.
 pub struct Service {
     store: Arc<Store>,
     clock: Clock,
@@ -83,18 +84,18 @@ pub struct Service {
     epoch: String,
     rev: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
-    /// Beats whenever something that a person may be looking at has changed.
-    pulse: watch::Sender<u64>,
+    /// Changes whenever something on a page of the dashboard may have changed.
+    heartbeat: watch::Sender<u64>,
     envoys: envoys::Registry,
     observations: observations::Collector,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
-    /// Passwords are checked two at a time: each takes a processor and 19 MB for a moment.
+    /// Limits how many passwords are hashed at once: each takes a processor and 19 MB for a moment.
     hashing: Semaphore,
 }
 
 impl Service {
-    /// Starts over what the store holds.
+    /// Returns a service over a store.
     pub async fn new(store: Arc<Store>, clock: Clock, limits: Limits) -> Result<Self> {
         let meta = store.meta().await?;
         let keyring = tokens::Keyring::default();
@@ -106,7 +107,7 @@ impl Service {
             epoch: meta.epoch,
             rev: watch::Sender::new(meta.rev),
             stopping: watch::Sender::new(false),
-            pulse: watch::Sender::new(0),
+            heartbeat: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
             keyring,
@@ -120,37 +121,37 @@ impl Service {
         self.stopping.send_replace(true);
     }
 
-    /// Whether the sidecar is about to end.
+    /// Returns a receiver of whether the sidecar is about to end.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 
-    /// Beats whenever something that a person may be looking at has changed: agents, scores, events, notices.
+    /// Returns a receiver whose value changes whenever agents, scores, events or deliveries may have changed.
     pub fn heartbeat(&self) -> watch::Receiver<u64> {
-        self.pulse.subscribe()
+        self.heartbeat.subscribe()
     }
 
-    fn pulse(&self) {
-        beat(&self.pulse);
+    fn beat(&self) {
+        beat(&self.heartbeat);
     }
 
-    /// The revision of the latest change.
+    /// Returns the revision of the latest change.
     pub fn rev(&self) -> u64 {
         *self.rev.borrow()
     }
 
-    /// A page of events.
+    /// Returns a page of events.
     pub async fn events(&self, query: &EventQuery) -> Result<Vec<Event>> {
         Ok(self.store.events(query).await?)
     }
 
-    /// How many notices wait: events that nobody looked at yet, and deliveries that have not arrived.
+    /// Counts the events that wait in the outbox and the deliveries that are pending.
     pub async fn alert_outbox_depth(&self) -> Result<usize> {
         Ok(self.store.pending_alerts().await?.len() + self.store.pending_deliveries().await?)
     }
 
-    /// Forgets what the limits say may be forgotten.
-    pub async fn forget_the_old(&self) -> Result<()> {
+    /// Deletes what is older than the limits allow.
+    pub async fn expire(&self) -> Result<()> {
         let now_ms = self.now();
         let mut tx = self.store.begin().await?;
         let before = |age: Duration| now_ms.saturating_sub(millis(age));
@@ -164,12 +165,12 @@ impl Service {
         Ok(tx.commit().await?)
     }
 
-    /// What time it is, by the clock that the service was given.
+    /// Returns the time of the clock that the service was given.
     pub fn now(&self) -> Millis {
         (self.clock)()
     }
 
-    /// Records an event and, where somebody may want to be told of it, the alert: in the caller's transaction.
+    /// Records an event and, if it may lead to alerts, puts it into the outbox. Returns the id of the event.
     async fn record(&self, tx: &mut Tx, event: &NewEvent) -> Result<u64> {
         let id = tx.append_event(event).await?;
         if event.event_type.is_alerted() {
@@ -180,13 +181,13 @@ impl Service {
 
     /// Commits, then wakes the polls that wait for `rev`.
     ///
-    /// In a task of its own: a caller that goes away in the middle must not leave a change that filters never hear of.
+    /// This happens in a task of its own, so that filters are told of the change even if the caller is cancelled.
     async fn commit(&self, tx: Tx, rev: u64) -> Result<()> {
-        let (latest, pulse) = (self.rev.clone(), self.pulse.clone());
+        let (latest, heartbeat) = (self.rev.clone(), self.heartbeat.clone());
         let committed = tokio::spawn(async move {
             tx.commit().await?;
             publish(&latest, rev);
-            beat(&pulse);
+            beat(&heartbeat);
             Ok::<_, StoreError>(())
         });
         match committed.await {
@@ -196,17 +197,18 @@ impl Service {
     }
 }
 
-/// Wakes whoever waits for a revision. Two may arrive in the wrong order; the latest never falls.
+/// Publishes a revision to those who wait for it. Two revisions may arrive in the wrong order, so a lower one is
+/// ignored.
 fn publish(latest: &watch::Sender<u64>, rev: u64) {
     latest.send_if_modified(|current| {
-        let is_news = rev > *current;
+        let is_higher = rev > *current;
         *current = rev.max(*current);
-        is_news
+        is_higher
     });
 }
 
-fn beat(pulse: &watch::Sender<u64>) {
-    pulse.send_modify(|beats| *beats = beats.wrapping_add(1));
+fn beat(heartbeat: &watch::Sender<u64>) {
+    heartbeat.send_modify(|beats| *beats = beats.wrapping_add(1));
 }
 
 fn millis(duration: Duration) -> Millis {

@@ -1,26 +1,27 @@
-//! From events to notices: who is told of what, and what became of it.
+//! From events to deliveries: which rules an event concerns, and how each attempt at a delivery ended.
 //!
-//! The outbox is emptied in one transaction with the deliveries that its events lead to, so that a crash between the
-//! two loses nothing and doubles nothing. What is told is fixed here, once: every try sends the same words under the
-//! same id. Matching calls and excerpts stay out of it; they may quote prompts, and a notice travels far.
+//! An event leaves the outbox in the same transaction that adds its deliveries, so that a crash neither loses nor
+//! duplicates a notice. The content of a notice is fixed at that point: every attempt sends the same payload under the
+//! same id. Matching calls and excerpts are left out, because they may quote prompts and a notice leaves the system.
 
 use std::time::Duration;
 
+use agent_kill_switch::wire::DeactivatedBy;
 use serde_json::{Map, Value, json};
 
 use super::tokens::random_hex;
 use super::{Result, Service, millis};
 use crate::clock::rfc3339;
-use crate::model::{AlertRule, Delivery, DeliveryStatus, Event, Millis, NoticeKind};
+use crate::model::{AlertRule, Delivery, DeliveryStatus, Event, EventType, Millis, NoticeKind};
 use crate::store::Tx;
 
-/// Events looked at in one transaction.
+/// The number of events that one transaction takes from the outbox.
 const BATCH: u32 = 100;
-/// How long a try belongs to the replica that makes it: longer than any try takes. One that ends in the middle of a try
-/// leaves it to the others after this time.
+/// How long an attempt is reserved for the replica that makes it, which is longer than any attempt takes. If that
+/// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
-/// What of an event's detail is told.
-const TOLD: [&str; 12] = [
+/// The members of an event's detail that a notice contains.
+const DETAIL_MEMBERS: [&str; 12] = [
     "kill_id",
     "score",
     "threshold",
@@ -35,35 +36,35 @@ const TOLD: [&str; 12] = [
     "by",
 ];
 
-/// How a try ended.
+/// How an attempt at a delivery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// How long it took.
     pub latency_ms: u64,
-    /// What the receiver answered, if it did.
+    /// The code that the receiver answered with, if it answered.
     pub code: Option<u32>,
     /// What follows.
     pub next: Next,
 }
 
-/// What follows from a try.
+/// What follows from an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: it arrived.
+    /// Nothing, because the notice has arrived.
     Done,
-    /// Another try so many milliseconds later, unless that is too late.
+    /// Another attempt, unless that would be too late.
     Retry {
-        /// How much later.
+        /// How long to wait before it.
         after_ms: Millis,
-        /// Why it failed.
+        /// Why this attempt failed.
         error: String,
     },
-    /// The receiver wants no more of it, ever: the rule is switched off.
+    /// The receiver does not exist any more, so the rule is disabled.
     Gone,
 }
 
 impl Service {
-    /// Turns what waits in the outbox into deliveries; how many events there were.
+    /// Turns the events in the outbox into deliveries. Returns the number of events.
     pub async fn route_alerts(&self) -> Result<usize> {
         if self.store.pending_alerts().await?.is_empty() {
             return Ok(0);
@@ -84,11 +85,11 @@ impl Service {
             tx.dequeue_alert(event.id).await?;
         }
         tx.commit().await?;
-        self.pulse();
+        self.beat();
         Ok(events.len())
     }
 
-    /// The delivery that an event leads to under a rule, if any.
+    /// Returns the delivery that an event leads to under a rule, if any.
     async fn notice(&self, tx: &mut Tx, rule: &AlertRule, event: &Event) -> Result<Option<Delivery>> {
         const LOOPS: [NoticeKind; 3] = [NoticeKind::KillSwitch, NoticeKind::Blocked, NoticeKind::WouldKill];
         let Some(kind) = NoticeKind::of(event.body.event_type) else { return Ok(None) };
@@ -96,12 +97,12 @@ impl Service {
         let name = tx.agent(agent_id).await?.map(|agent| agent.name).unwrap_or_default();
         let mut delivery = self.delivery(rule, kind, (agent_id, &name), Some(event))?;
         if kind == NoticeKind::Activated {
-            // Told to those who were told of the kill, and to nobody else.
+            // Only receivers that were notified of the loop are notified of the recovery.
             let last = tx.last_delivery(&rule.rule_id, agent_id, &LOOPS).await?;
-            let was_told = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
-            return Ok((rule.recovery && was_told).then_some(delivery));
+            let was_notified = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
+            return Ok((rule.recovery && was_notified).then_some(delivery));
         }
-        // A dry run never holds back the notice of a real kill: each kind has a cooldown of its own.
+        // Each kind has its own cooldown, so that a dry run never holds back the notice of a real kill.
         let last = tx.last_sent(&rule.rule_id, agent_id, kind).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
         if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
@@ -120,7 +121,7 @@ impl Service {
     ) -> Result<Delivery> {
         let now_ms = self.now();
         let data = match event {
-            Some(event) => told(event, name),
+            Some(event) => event_data(event, name),
             None => json!({"agent_id": agent_id, "reason": "a test: nothing has happened to any agent"}),
         };
         let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
@@ -146,12 +147,12 @@ impl Service {
         })
     }
 
-    /// A notice that says that it is a test. Whoever asked for it is told how it went, so it is tried once.
+    /// Adds and returns a test notice. It is attempted only once, because the person who asked for it sees the outcome.
     pub(crate) async fn test_delivery(&self, rule: &AlertRule) -> Result<Delivery> {
         let agent_id = rule.agent_id.as_deref().unwrap_or_default();
         let mut delivery = self.delivery(rule, NoticeKind::Test, (agent_id, ""), None)?;
         delivery.give_up_ms = delivery.created_ms;
-        // Not due until its one try has been made here, by whoever asked.
+        // Due only after the caller has made the one attempt.
         delivery.next_attempt_ms = delivery.created_ms.saturating_add(60_000);
         let mut tx = self.store.begin().await?;
         tx.add_delivery(&delivery).await?;
@@ -159,17 +160,17 @@ impl Service {
         Ok(delivery)
     }
 
-    /// Deliveries whose next try is due.
+    /// Returns the deliveries whose next attempt is due.
     pub(crate) async fn due_deliveries(&self, limit: u32) -> Result<Vec<Delivery>> {
         Ok(self.store.due_deliveries(self.now(), limit).await?)
     }
 
-    /// Takes the next try of a delivery for this replica; false if another one has it.
+    /// Reserves the next attempt at a delivery for this replica. Returns false if another replica has it.
     pub(crate) async fn claim_delivery(&self, delivery: &Delivery) -> Result<bool> {
         Ok(self.store.claim_delivery(delivery, LEASE).await?)
     }
 
-    /// Writes down how a try ended.
+    /// Records how an attempt ended, and returns the changed delivery.
     pub(crate) async fn record_attempt(&self, mut delivery: Delivery, attempt: Attempt) -> Result<Delivery> {
         let now_ms = self.now();
         delivery.attempts += 1;
@@ -204,20 +205,20 @@ impl Service {
         metrics::counter!("kill_switch_alert_attempts_total", "channel" => delivery.channel.as_str(),
             "status" => delivery.status.as_str())
         .increment(1);
-        self.pulse();
+        self.beat();
         Ok(delivery)
     }
 }
 
 fn concerns(rule: &AlertRule, event: &Event) -> bool {
     let is_about = rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
-    rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_news(event)
+    rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_loop_or_recovery(event)
 }
 
-/// Activating what a person had stopped is no recovery.
-fn is_news(event: &Event) -> bool {
+/// Whether the event is a loop or the recovery from one. Activating an agent that a person had deactivated is neither.
+fn is_loop_or_recovery(event: &Event) -> bool {
     let was = event.body.detail.get("was_deactivated_by").and_then(Value::as_str);
-    NoticeKind::of(event.body.event_type) != Some(NoticeKind::Activated) || was == Some("kill_switch")
+    event.body.event_type != EventType::Activated || was == Some(DeactivatedBy::KillSwitch.as_str())
 }
 
 fn payload_type(kind: NoticeKind) -> &'static str {
@@ -230,7 +231,8 @@ fn payload_type(kind: NoticeKind) -> &'static str {
     }
 }
 
-fn told(event: &Event, name: &str) -> Value {
+/// Returns what a notice says about an event.
+fn event_data(event: &Event, name: &str) -> Value {
     let body = &event.body;
     let mut data = Map::new();
     data.insert("event_id".to_owned(), json!(event.id));
@@ -240,9 +242,9 @@ fn told(event: &Event, name: &str) -> Value {
     data.insert("generation".to_owned(), json!(body.generation));
     data.insert("actor".to_owned(), json!(body.actor));
     data.insert("reason".to_owned(), json!(body.reason));
-    // Marked beyond its type: nobody should be woken by a rehearsal.
-    data.insert("dry_run".to_owned(), json!(NoticeKind::of(body.event_type) == Some(NoticeKind::WouldKill)));
-    for member in TOLD {
+    // A flag of its own, so that receivers can easily tell a dry run from a real kill.
+    data.insert("dry_run".to_owned(), json!(body.event_type == EventType::WouldKill));
+    for member in DETAIL_MEMBERS {
         if let Some(value) = body.detail.get(member) {
             data.insert(member.to_owned(), value.clone());
         }

@@ -187,8 +187,8 @@ impl Service {
         }
     }
 
-    /// Creates the agent if it does not exist. `room` is how many agents may still be created, once it is known: the limit
-    /// is checked again, because other replicas create agents too.
+    /// Creates the agent if it does not exist. `room` is how many agents may still be created, once it is known: the
+    /// limit is checked again, because other replicas create agents too.
     async fn ensure_exists(&self, tx: &mut Tx, agent_id: &str, room: &mut Option<u64>) -> Result<Existence> {
         let former_generation = match tx.agent(agent_id).await? {
             Some(agent) if !agent.deleted => return Ok(Existence::Known),

@@ -1,7 +1,7 @@
-//! Whether the database can be written, found out by writing it.
+//! Whether the database can be written, tested by writing to it.
 //!
-//! The probe is open to everyone and each write is synced to disk, so its outcome is kept for a second and concurrent
-//! probes share it.
+//! Anybody may call the probe and each write is synced to disk, so the outcome is kept for a second and concurrent
+//! calls share it.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use tokio::time::{Instant, timeout};
 
 use super::Service;
 
-/// How long an outcome is good for.
-const FRESH: Duration = Duration::from_secs(1);
-/// A database that takes longer is not one to rely on.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an outcome is kept.
+const KEPT: Duration = Duration::from_secs(1);
+/// How long a write may take before the database counts as not writable.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The latest outcome.
 #[derive(Default)]
 pub(super) struct Probe(Mutex<Option<(Instant, Result<(), String>)>>);
 
 impl Service {
-    /// Ok, or why not, for the log.
+    /// Returns whether the database can be written, or a reason for the log.
     pub async fn ready(&self) -> Result<(), String> {
         let mut latest = self.readiness.0.lock().await;
         if let Some((at, outcome)) = latest.as_ref()
-            && at.elapsed() < FRESH
+            && at.elapsed() < KEPT
         {
             return outcome.clone();
         }
-        let outcome = match timeout(PATIENCE, self.store.check_writable(self.now())).await {
+        let outcome = match timeout(WRITE_TIMEOUT, self.store.check_writable(self.now())).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("the database took longer than {} s to be written", PATIENCE.as_secs())),
+            Err(_) => Err(format!("the database took longer than {} s to be written", WRITE_TIMEOUT.as_secs())),
         };
         *latest = Some((Instant::now(), outcome.clone()));
         outcome

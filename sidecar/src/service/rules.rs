@@ -1,7 +1,7 @@
-//! Alert rules: what a person may set on one, and keeping them.
+//! Alert rules: parsing what a person sets on a rule, and storing it.
 //!
-//! Whether a target may be connected to at all is not known here: that takes a look at the network, which
-//! [`crate::alerts`] has before it calls in.
+//! Whether a target may be connected to is decided in [`crate::alerts`], which resolves its name before it calls this
+//! module.
 
 use serde_json::{Map, Value};
 
@@ -12,23 +12,23 @@ use super::{Error, Result, Service};
 use crate::model::{AlertRule, Channel, Delivery};
 use crate::store::DeliveryQuery;
 
-/// After a notice about an agent, quiet for five minutes unless the rule says otherwise.
+/// The cooldown of a rule that does not set one.
 pub const DEFAULT_COOLDOWN_SECONDS: u32 = 300;
 /// The longest cooldown: a week.
 pub const MAX_COOLDOWN_SECONDS: u32 = 7 * 86_400;
 /// The longest target, in bytes.
 const MAX_TARGET: usize = 2_000;
-/// More rules than this are a mistake.
+/// The largest number of rules.
 const MAX_RULES: usize = 200;
 
-/// What a person wants of a rule; what is absent stays as it is, or gets its default.
+/// The settings of a rule to change. A setting that is absent keeps its value, or gets its default in a new rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleChange {
     name: Option<String>,
     agent_id: Option<Option<String>>,
-    /// How to tell.
+    /// How notices are delivered.
     pub channel: Option<Channel>,
-    /// Where to.
+    /// Where notices are delivered to.
     pub target: Option<String>,
     cooldown_seconds: Option<u32>,
     recovery: Option<bool>,
@@ -36,7 +36,7 @@ pub struct RuleChange {
 }
 
 impl RuleChange {
-    /// Reads a JSON object; members that nobody can set are refused.
+    /// Parses a JSON object. Unknown members are refused.
     pub fn parse(body: &Map<String, Value>) -> Result<Self> {
         let mut change = Self::default();
         for (field, value) in body {
@@ -100,28 +100,29 @@ fn cooldown(field: &str, value: &Value) -> Result<u32> {
 }
 
 impl Service {
-    /// Every alert rule, the oldest first.
+    /// Returns every alert rule, oldest first.
     pub async fn alert_rules(&self) -> Result<Vec<AlertRule>> {
         Ok(self.store.alert_rules().await?)
     }
 
-    /// One alert rule.
+    /// Returns an alert rule.
     pub async fn alert_rule(&self, rule_id: &str) -> Result<AlertRule> {
         self.store.alert_rule(rule_id).await?.ok_or_else(|| no_rule(rule_id))
     }
 
-    /// Whether anybody would be told of a kill of this agent.
+    /// Whether any rule would announce a kill of this agent.
     pub async fn is_alert_configured(&self, agent_id: &str) -> Result<bool> {
         let rules = self.store.alert_rules().await?;
-        Ok(rules.iter().any(|rule| rule.enabled && rule.agent_id.as_deref().is_none_or(|own| own == agent_id)))
+        Ok(rules.iter().any(|rule| rule.enabled && rule.agent_id.as_deref().is_none_or(|id| id == agent_id)))
     }
 
-    /// What was sent, the newest first.
+    /// Returns a page of deliveries, newest first.
     pub async fn deliveries(&self, query: &DeliveryQuery) -> Result<Vec<Delivery>> {
         Ok(self.store.deliveries(query).await?)
     }
 
-    /// Makes a rule whose target was checked. A webhook's secret is in it: this is the time to show it.
+    /// Creates a rule whose target was checked before. For a webhook, the returned rule contains the secret, which is
+    /// shown only now.
     pub(crate) async fn create_alert_rule(
         &self,
         channel: Channel,
@@ -152,11 +153,11 @@ impl Service {
         }
         tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
-        self.pulse();
+        self.beat();
         Ok(rule)
     }
 
-    /// Changes a rule. A new target was checked before.
+    /// Changes a rule. A new target must have been checked before.
     pub(crate) async fn change_alert_rule(&self, rule_id: &str, change: RuleChange) -> Result<AlertRule> {
         let mut tx = self.store.begin().await?;
         let rules = tx.alert_rules().await?;
@@ -167,18 +168,18 @@ impl Service {
         change.apply(&mut rule);
         tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
-        self.pulse();
+        self.beat();
         Ok(rule)
     }
 
-    /// Forgets a rule. What it has not delivered yet is given up.
+    /// Deletes a rule and gives up its pending deliveries.
     pub async fn delete_alert_rule(&self, rule_id: &str) -> Result<()> {
         let mut tx = self.store.begin().await?;
         if !tx.delete_alert_rule(rule_id).await? {
             return Err(no_rule(rule_id));
         }
         tx.commit().await?;
-        self.pulse();
+        self.beat();
         Ok(())
     }
 }

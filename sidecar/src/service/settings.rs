@@ -1,14 +1,14 @@
-//! What a person may set on an agent, read leniently and judged strictly.
+//! The settings of an agent that a person may change.
 //!
-//! The JSON object is taken apart by hand rather than by serde: serde stops at the first oddity with a message about
-//! types, and the person needs the field and its bounds. Numbers pass as they are to the filter's own checks, so that
-//! the bounds exist once.
+//! The JSON object is read by hand, because the messages of serde are about types, and a person needs the name of the
+//! field and its bounds. Numbers are checked by the filter's own functions, so the bounds are defined only once.
+
+use std::str::FromStr;
 
 use agent_kill_switch::policy::{
     MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, check_retry_after, check_settings,
 };
-use agent_kill_switch::wire::{Action, Counting};
-use serde::de::DeserializeOwned;
+use agent_kill_switch::wire::{Action, Counting, UnknownWord};
 use serde_json::{Map, Value, json};
 
 use super::error::{Error, Result};
@@ -20,13 +20,14 @@ pub(super) const MAX_NAME: usize = 200;
 /// Which names a resource uses for the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Those of the agent: `kill_switch_window_size`.
+    /// The names of the agent, such as `kill_switch_window_size`.
     Agent,
-    /// Inside `/kill-switch`, where `window_size` says enough. The agent's names are understood too.
+    /// The shorter names of the `/kill-switch` resource, such as `window_size`. The names of the agent are understood
+    /// too.
     KillSwitch,
 }
 
-/// Settings to change; what is absent stays as it is.
+/// The settings to change. A setting that is absent keeps its value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     name: Option<String>,
@@ -39,8 +40,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads a JSON object. Members that nobody can set are refused, not ignored: a typing error in `threshold` must
-    /// not pass for protection.
+    /// Parses a JSON object. Unknown members are refused: an agent must not stay unprotected because of a typing error
+    /// in `threshold`.
     pub fn parse(body: &Map<String, Value>, names: Names) -> Result<Self> {
         let mut change = Self::default();
         for (given, value) in body {
@@ -53,8 +54,8 @@ impl Change {
                     change.window_size = Some(number(field, value, &bounds)?);
                 }
                 "kill_switch_threshold" => change.threshold = Some(number(field, value, "a number above 0")?),
-                "action" => change.action = Some(word(field, value, "deactivate, block or observe")?),
-                "counting" => change.counting = Some(word(field, value, "progress or literal")?),
+                "action" => change.action = Some(word(field, value)?),
+                "counting" => change.counting = Some(word(field, value)?),
                 "retry_after_seconds" => {
                     let bounds = format!("a whole number from 1 to {MAX_RETRY_AFTER_SECONDS}");
                     change.retry_after_seconds = Some(number(field, value, &bounds)?);
@@ -65,7 +66,7 @@ impl Change {
         Ok(change)
     }
 
-    /// Makes the change, if its outcome is within bounds; if not, the agent stays as it was.
+    /// Applies the change. If the result is out of bounds, the agent stays as it was.
     pub fn apply(&self, agent: &mut Agent) -> Result<()> {
         let policy = &agent.policy;
         let window_size = self.window_size.unwrap_or(f64::from(policy.kill_switch_window_size));
@@ -88,7 +89,7 @@ impl Change {
     }
 }
 
-/// What can be set on an agent, as it is now.
+/// Returns the current settings of an agent.
 pub(super) fn settings(agent: &Agent) -> Map<String, Value> {
     let policy = &agent.policy;
     let settings = json!({
@@ -106,7 +107,7 @@ pub(super) fn settings(agent: &Agent) -> Map<String, Value> {
     }
 }
 
-/// What differs between two states of an agent: `{"field": {"from": a, "to": b}}`.
+/// Returns the settings that differ between two states of an agent: `{"field": {"from": a, "to": b}}`.
 pub(super) fn difference(before: &Agent, after: &Agent) -> Map<String, Value> {
     let mut before = settings(before);
     settings(after)
@@ -136,7 +137,7 @@ fn not_settable(field: &str) -> Error {
     Error::invalid(clip(field), detail)
 }
 
-/// What a person sent, short enough to be shown back.
+/// Returns a text short enough to be repeated in a message.
 fn clip(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
@@ -144,8 +145,8 @@ fn clip(text: &str) -> String {
     }
 }
 
-pub(super) fn must_be(field: &str, value: &Value, what: &str) -> Error {
-    Error::invalid(field, format!("{field} ({}) must be {what}", clip(&value.to_string())))
+pub(super) fn must_be(field: &str, value: &Value, expected: &str) -> Error {
+    Error::invalid(field, format!("{field} ({}) must be {expected}", clip(&value.to_string())))
 }
 
 pub(super) fn boolean(field: &str, value: &Value) -> Result<bool> {
@@ -156,8 +157,8 @@ fn number(field: &str, value: &Value, bounds: &str) -> Result<f64> {
     value.as_f64().ok_or_else(|| must_be(field, value, bounds))
 }
 
-fn word<T: DeserializeOwned>(field: &str, value: &Value, words: &str) -> Result<T> {
-    T::deserialize(value).map_err(|_| must_be(field, value, words))
+fn word<T: FromStr<Err = UnknownWord>>(field: &str, value: &Value) -> Result<T> {
+    value.as_str().unwrap_or_default().parse().map_err(|unknown: UnknownWord| must_be(field, value, unknown.allowed))
 }
 
 pub(super) fn name(field: &str, value: &Value) -> Result<String> {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_kill_switch_short_names_and_long_ones_mean_the_same() {
+    fn the_kill_switch_resource_takes_short_and_long_names() {
         let short = change(json!({"enabled": true, "window_size": 8, "threshold": 5}), Names::KillSwitch).unwrap();
         let long = json!({"kill_switch_enabled": true, "kill_switch_window_size": 8, "kill_switch_threshold": 5});
         assert_eq!(short, change(long.clone(), Names::KillSwitch).unwrap());

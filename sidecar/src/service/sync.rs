@@ -1,8 +1,8 @@
-//! Policy on its way to the filters: a long poll over revisions.
+//! Policy sync: filters ask for changes by long polling, and each change has a revision.
 //!
-//! A poll that is up to date waits on a number in memory and touches no table; a thousand of them are a thousand parked
-//! tasks. What a poll missed is one walk along the index of revisions. Pages are cut between revisions, so that nothing
-//! that changes meanwhile can fall between two of them.
+//! A poll that is up to date waits for a number in memory and touches no table, so a thousand waiting polls cost a
+//! thousand idle tasks. The changes since a revision are read along one index. Pages are cut between revisions, so that
+//! no change can be lost between two pages.
 
 use std::time::Duration;
 
@@ -12,38 +12,38 @@ use tokio::time::{Instant, sleep_until};
 use super::envoys::{EnvoyView, Poll};
 use super::{Result, Service, publish};
 
-/// Agents in one answer: about a quarter of a megabyte of JSON, which Envoy buffers as a whole.
+/// The number of agents in one answer. They are about a quarter of a megabyte of JSON, which Envoy buffers as a whole.
 const PAGE: u32 = 1_000;
-/// The longest wait: proxies in between tend to give up after a minute.
+/// The longest wait. Proxies in between tend to give up after a minute.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(55);
 
-/// What a filter asks.
+/// The request of a filter.
 #[derive(Clone, Debug, Default)]
 pub struct SyncRequest {
-    /// The database that its cursor belongs to; empty at first.
+    /// The epoch of the database that `since` belongs to. Empty in the first request.
     pub epoch: String,
-    /// The revision that it has applied.
+    /// The revision that the filter has applied.
     pub since: u64,
-    /// How long it is willing to wait for a change.
+    /// How long to wait for a change.
     pub wait: Duration,
-    /// What it calls itself.
+    /// The name that the Envoy gives itself.
     pub envoy: String,
 }
 
-/// What it is told.
+/// The answer to a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Synced {
-    /// This is new.
+    /// Something has changed.
     Answer(SyncAnswer),
-    /// Nothing is, and the time is up.
+    /// Nothing has changed within the time.
     Unchanged,
 }
 
 impl Service {
-    /// Answers as soon as there is something to tell, or when the time is up, or when the sidecar stops.
+    /// Answers as soon as there is a change, when the time is up, or when the sidecar stops.
     pub async fn sync(&self, request: &SyncRequest) -> Result<Synced> {
         if request.epoch == self.epoch && request.since > self.rev() {
-            // From the future, or from another replica that was faster to hear of it.
+            // The revision may be one that another replica has published and this one has not read yet.
             self.catch_up().await?;
         }
         let is_known = request.epoch == self.epoch && request.since <= self.rev();
@@ -53,24 +53,24 @@ impl Service {
             return self.page(0, true, &poll).await;
         };
         let continues_full = poll.continues_full(since);
-        let is_news = self.changed_since(since, request.wait.min(MAX_WAIT)).await;
+        let has_changed = self.changed_since(since, request.wait.min(MAX_WAIT)).await;
         poll.seen(self.now());
-        if !is_news {
+        if !has_changed {
             return Ok(Synced::Unchanged);
         }
         if self.rev() < since {
-            // The database has gone back in time while the poll waited.
+            // The database was restored from a backup while the poll waited.
             return self.page(0, true, &poll).await;
         }
         self.page(since, since == 0 || continues_full, &poll).await
     }
 
-    /// The Envoys that poll here.
+    /// Returns all known Envoys.
     pub fn envoys(&self) -> Vec<EnvoyView> {
         self.envoys.list(self.now())
     }
 
-    /// Waits for a revision other than `since`.
+    /// Waits for a revision other than `since`. Returns false if the time is up or the sidecar stops.
     async fn changed_since(&self, since: u64, wait: Duration) -> bool {
         let mut rev = self.rev.subscribe();
         let mut stopping = self.stopping.subscribe();
@@ -84,14 +84,14 @@ impl Service {
     }
 
     async fn page(&self, since: u64, full: bool, poll: &Poll<'_>) -> Result<Synced> {
-        // Read before the page is: everything up to here is in it or before it.
+        // Read before the page, so that every change up to this revision is in the page or before it.
         let current = self.rev();
         let mut rows = self.store.changes(since, PAGE + 1).await?;
         let more = rows.len() > PAGE as usize;
         rows.truncate(PAGE as usize);
         let last = rows.last().map_or(since, |agent| agent.rev);
-        // A commit may be seen here before its own task says so. Whoever got it must not be taken for a stranger when it
-        // asks from there.
+        // The page may contain a commit that is not published yet. Its revision must be known here when the filter asks
+        // for the changes since then.
         if !rows.is_empty() {
             publish(&self.rev, last);
         }
@@ -100,11 +100,11 @@ impl Service {
 
         let (mut agents, mut deleted) = (Vec::with_capacity(rows.len()), Vec::new());
         for agent in rows {
-            match agent.deleted {
-                false => agents.push(agent.policy),
-                // Whoever starts from nothing has nothing to delete.
-                true if since == 0 => {}
-                true => deleted.push(agent.policy.agent_id),
+            if !agent.deleted {
+                agents.push(agent.policy);
+            } else if since > 0 {
+                // A filter that starts from nothing has nothing to delete.
+                deleted.push(agent.policy.agent_id);
             }
         }
         Ok(Synced::Answer(SyncAnswer { epoch: self.epoch.clone(), rev, full, agents, deleted, more }))

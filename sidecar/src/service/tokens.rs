@@ -1,8 +1,8 @@
-//! Bearer tokens: who may ask for what.
+//! Bearer tokens, and what each of them allows.
 //!
-//! A token is 256 random bits, so its SHA-256 needs no salt and no slow hash. The list is held in memory, since a poll
-//! that finds nothing new must touch no table; it is read again every few seconds, for tokens that another process
-//! created or revoked. A presented token is compared with every one that there is, each in constant time.
+//! A token is 256 random bits, so a plain SHA-256 without salt is enough to store it. The list is kept in memory, so
+//! that a poll that finds nothing new touches no table. It is read again every few seconds, in case another process
+//! created or revoked a token. A secret is compared with every token, each in constant time.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,15 +15,15 @@ use super::{Error, Result, Service};
 use crate::model::{Scope, Token};
 use crate::store::StoreError;
 
-/// The shortest secret that an operator may fix by hand.
+/// The shortest secret that an operator may choose, in characters.
 const MIN_FIXED: usize = 20;
 
-/// Who asks, as far as a token can say.
+/// Who sends a request, as far as the credential tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The token's name.
+    /// The name of the credential.
     pub name: String,
-    /// What it may do.
+    /// What it allows.
     pub scope: Scope,
     via: Via,
 }
@@ -35,12 +35,12 @@ enum Via {
 }
 
 impl Identity {
-    /// Whoever knows the dashboard's password.
+    /// Returns the identity of everybody who knows the password of the dashboard.
     pub(super) fn dashboard() -> Self {
         Self { name: "dashboard".to_owned(), scope: Scope::Operator, via: Via::Password }
     }
 
-    /// How events name whoever used this credential.
+    /// Returns the actor that events name.
     pub(super) fn actor(&self) -> String {
         match self.via {
             Via::Token => format!("token:{}", self.name),
@@ -48,7 +48,7 @@ impl Identity {
         }
     }
 
-    /// Whether it may look at agents.
+    /// Whether it may read agents.
     pub fn may_see(&self) -> bool {
         self.scope.grants(Scope::Viewer)
     }
@@ -59,25 +59,25 @@ impl Identity {
     }
 }
 
-/// A token that was just made: the only moment at which its secret is known.
+/// A new token with its secret, which is not stored and cannot be read later.
 #[derive(Clone)]
 pub struct NewToken {
     /// What is stored.
     pub token: Token,
-    /// What its holder presents. Never logged, never stored.
+    /// The secret that the holder sends. It is never logged.
     pub secret: String,
 }
 
-/// The tokens that are valid now.
+/// The tokens that are currently valid.
 #[derive(Default)]
 pub(super) struct Keyring {
     stored: RwLock<Arc<Vec<Token>>>,
-    /// Given by environment; in no database.
+    /// Tokens from the environment, which are not in the database.
     fixed: RwLock<Arc<Vec<Token>>>,
 }
 
 impl Keyring {
-    /// Takes what the database holds.
+    /// Replaces the stored tokens by those from the database that are not revoked.
     pub(super) fn replace(&self, tokens: Vec<Token>) {
         let valid = tokens.into_iter().filter(|token| token.revoked_ms.is_none()).collect();
         *self.stored.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(valid);
@@ -92,15 +92,15 @@ impl Keyring {
         self.identify_hash(&hash(secret))
     }
 
-    /// Who has the secret with this hash.
+    /// Returns the identity of the token with this hash.
     pub(super) fn identify_hash(&self, presented: &[u8; 32]) -> Option<Identity> {
         let stored = Arc::clone(&self.stored.read().unwrap_or_else(PoisonError::into_inner));
         let fixed = Arc::clone(&self.fixed.read().unwrap_or_else(PoisonError::into_inner));
-        // The whole list is walked and the position chosen without a branch: the time taken tells nothing.
+        // The whole list is compared, and the position is chosen without a branch, so that the time reveals nothing.
         let mut found = 0_u32;
         for (position, token) in (1..).zip(stored.iter().chain(fixed.iter())) {
-            let is_it: Choice = token.hash.ct_eq(presented);
-            found.conditional_assign(&position, is_it);
+            let is_equal: Choice = token.hash.ct_eq(presented);
+            found.conditional_assign(&position, is_equal);
         }
         let position = usize::try_from(found).ok()?.checked_sub(1)?;
         let token = stored.iter().chain(fixed.iter()).nth(position)?;
@@ -115,7 +115,7 @@ pub(super) fn hash(secret: &str) -> [u8; 32] {
 pub(super) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
     let mut bytes = [0_u8; BYTES];
     getrandom::fill(&mut bytes)
-        .map_err(|error| StoreError::Unavailable(format!("no random numbers to be had: {error}")))?;
+        .map_err(|error| StoreError::Unavailable(format!("random numbers are not available: {error}")))?;
     Ok(bytes)
 }
 
@@ -128,22 +128,22 @@ pub(super) fn random_hex<const BYTES: usize>() -> Result<String> {
 }
 
 impl Service {
-    /// Who presents this secret, if anybody known.
+    /// Returns the identity behind a secret, if it is valid.
     pub fn identify(&self, secret: &str) -> Option<Identity> {
         self.keyring.identify(secret)
     }
 
-    /// Every stored token, revoked ones too.
+    /// Returns every stored token. Revoked tokens are included.
     pub async fn tokens(&self) -> Result<Vec<Token>> {
         Ok(self.store.tokens().await?)
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub async fn create_token(&self, name: &str, scope: Scope) -> Result<NewToken> {
         if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(Error::invalid("name", format!("name must be a text of 1 to {MAX_NAME} characters")));
         }
-        // The prefix lets scanners for leaked secrets recognise it.
+        // The prefix lets scanners for leaked secrets recognise the token.
         let secret = format!("aks_{}", random_hex::<32>()?);
         let token = Token {
             token_id: random_hex::<6>()?,
@@ -160,7 +160,7 @@ impl Service {
         Ok(NewToken { token, secret })
     }
 
-    /// Ends a token's validity, at once.
+    /// Revokes a token, with immediate effect.
     pub async fn revoke_token(&self, token_id: &str) -> Result<()> {
         let mut tx = self.store.begin().await?;
         if !tx.revoke_token(token_id, self.now()).await? {
@@ -170,13 +170,13 @@ impl Service {
         self.reload_tokens().await
     }
 
-    /// Reads the list again, for what other processes changed.
+    /// Reads the tokens again, in case another process has changed them.
     pub async fn reload_tokens(&self) -> Result<()> {
         self.keyring.replace(self.store.tokens().await?);
         Ok(())
     }
 
-    /// Accepts a secret that the operator chose, for as long as the process runs.
+    /// Accepts a secret that the operator chose as long as the process runs.
     pub fn fix_token(&self, name: &str, scope: Scope, secret: &str) -> Result<()> {
         if secret.len() < MIN_FIXED || !secret.chars().all(|c| c.is_ascii_graphic()) {
             let detail = format!("{name} must be at least {MIN_FIXED} visible ASCII characters");

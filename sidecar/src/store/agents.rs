@@ -1,8 +1,8 @@
 //! The table of agents.
 //!
-//! A listing contains only the conditions that were asked for, so that each one can use the index that fits it. A search
-//! looks at every agent: with ten thousand of them that takes a few milliseconds, and an index for substrings would
-//! make every write slower.
+//! A listing contains only the conditions that were asked for, so that each one can use the index that fits it. A
+//! search looks at every agent: with ten thousand of them that takes a few milliseconds, and an index for substrings
+//! would make every write slower.
 
 use std::collections::HashSet;
 
@@ -158,8 +158,8 @@ impl Tx {
         Ok(rev)
     }
 
-    /// Extends the time from `first_seen` to `last_seen` so that it includes `first_ms` and `last_ms`. The revision stays
-    /// the same, because filters need not be told.
+    /// Extends the time from `first_seen` to `last_seen` so that it includes `first_ms` and `last_ms`. The revision
+    /// stays the same, because filters need not be told.
     pub async fn touch_agent(&mut self, agent_id: &str, first_ms: Millis, last_ms: Millis) -> Result<()> {
         // The comparisons are neither true nor false for null, so a null is replaced.
         let statement = Statement::new(

@@ -1,7 +1,7 @@
 //! Where the database is: the path of a SQLite file, or the URL of a PostgreSQL database.
 //!
-//! A URL may contain a password, so only its other parts are ever printed. Parsing never fails, because the message about
-//! a refused command line argument would contain the whole argument.
+//! A URL may contain a password, so only its other parts are ever printed. Parsing never fails, because the message
+//! about a refused command line argument would contain the whole argument.
 
 use std::convert::Infallible;
 use std::fmt;

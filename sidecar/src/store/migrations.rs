@@ -1,5 +1,5 @@
-//! The schema of each database, as numbered steps that are embedded in the program. A database with more steps than this
-//! program knows is refused.
+//! The schema of each database, as numbered steps that are embedded in the program. A database with more steps than
+//! this program knows is refused.
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};

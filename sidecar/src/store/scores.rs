@@ -35,7 +35,8 @@ impl Store {
 impl Tx {
     /// Appends scores, oldest first, and deletes all but the latest `keep` scores of the agent.
     pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
-        // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer waits.
+        // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer
+        // waits.
         for chunk in scores.chunks(SCORES_PER_STATEMENT) {
             let mut insert = Statement::new(
                 "INSERT INTO scores (agent_id, at_ms, score, similar_prompts, similar_responses, repeated_tool_calls)

@@ -90,7 +90,7 @@ async fn repeating_a_change_changes_nothing() {
 }
 
 #[tokio::test]
-async fn settings_survive_a_switch_off_and_on() {
+async fn settings_and_state_do_not_affect_each_other() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();

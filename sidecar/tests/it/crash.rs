@@ -1,9 +1,8 @@
-//! kill -9 at any moment between a report's arrival and its answer: afterwards either nothing of it is there or all of
-//! it, and the report, sent again, makes exactly one event.
+//! kill -9 at any moment between the arrival of a report and its answer: afterwards the report is stored as a whole or
+//! not at all, and sending it again results in exactly one event.
 //!
-//! The delay before the kill approaches the moment of the commit: it becomes longer after a round that left nothing and
-//! shorter after one that left something, at first in large steps. Most rounds therefore fall where it matters, on any
-//! machine.
+//! The delay before the kill approaches the moment of the commit: it grows after a round that stored nothing and shrinks
+//! after one that stored the report, at first in large steps. So most rounds end close to the commit, on any machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +24,7 @@ struct Traces {
     alerts: usize,
 }
 
-/// What the database holds of one agent, read with no sidecar running.
+/// Reads what the database contains about an agent while no sidecar is running.
 async fn traces(db: &Path, agent_id: &str) -> Traces {
     let store = Store::sqlite(db).await.unwrap();
     let query = EventQuery {
@@ -37,7 +36,7 @@ async fn traces(db: &Path, agent_id: &str) -> Traces {
         limit: 10,
     };
     let events = store.events(&query).await.unwrap();
-    // Whether the courier got to it or not: still in the outbox, or a delivery by now, and never both.
+    // An alert is either in the outbox or a delivery, depending on whether the courier has processed it.
     let mut waiting = store.pending_alerts().await.unwrap();
     let notices = DeliveryQuery { agent_id: Some(agent_id.to_owned()), limit: 10, ..DeliveryQuery::default() };
     let notices = store.deliveries(&notices).await.unwrap();
@@ -52,14 +51,14 @@ async fn traces(db: &Path, agent_id: &str) -> Traces {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_kills_of_the_sidecar_leave_each_report_whole_or_absent() {
+async fn a_report_is_stored_whole_or_not_at_all_when_the_sidecar_is_killed() {
     let nothing = Traces { is_killed: false, events: 0, alerts: 0 };
     let everything = Traces { is_killed: true, events: 1, alerts: 1 };
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("kill-switch.db");
     let private = ["--allow-private-webhooks"];
     let mut process = Process::start(dir.path(), &private);
-    // Nobody listens there: every notice stays to be counted.
+    // Nobody listens on this port, so every notice stays pending and can be counted.
     let nowhere = json!({"channel": "webhook", "target": "http://127.0.0.1:9/"});
     process.api.post("/v1/alerts", nowhere).await.ok();
     let mut delay = Duration::from_micros(1_500);
@@ -68,7 +67,7 @@ async fn a_hundred_kills_of_the_sidecar_leave_each_report_whole_or_absent() {
         let agent_id = format!("agent-{round}");
         let report = kill(&format!("kill-{round}"), &agent_id, 1);
         let (api, body) = (process.api.clone(), report.clone());
-        // The connection stands before the clock starts, so that the delay is the report's alone.
+        // The connection is opened before, so that the delay covers only the report.
         api.get("/healthz").await;
         let request = api.request(reqwest::Method::POST, "/v1/kills", &api.enforcer).json(&body);
         let sending = tokio::spawn(async move { request.send().await.is_ok_and(|answer| answer.status() == 200) });
@@ -78,7 +77,7 @@ async fn a_hundred_kills_of_the_sidecar_leave_each_report_whole_or_absent() {
 
         let found = traces(&db, &agent_id).await;
         if is_answered {
-            assert_eq!(found, everything, "round {round}: what was acknowledged is there");
+            assert_eq!(found, everything, "round {round}: an acknowledged report is stored");
             answered += 1;
         }
         let step = if lost > 0 && kept > 0 { delay / 8 } else { delay / 2 };
@@ -86,7 +85,7 @@ async fn a_hundred_kills_of_the_sidecar_leave_each_report_whole_or_absent() {
             lost += 1;
             delay += step;
         } else {
-            assert_eq!(found, everything, "round {round}: all of it or nothing");
+            assert_eq!(found, everything, "round {round}: the report is stored whole");
             kept += 1;
             delay -= step;
         }

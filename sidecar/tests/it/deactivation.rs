@@ -35,25 +35,25 @@ async fn activating_clears_the_reason_and_raises_the_generation() {
         assert_eq!((agent["active"].clone(), agent["deactivated_by"].clone()), (json!(true), Value::Null));
         assert_eq!(agent["generation"], generation + 1);
         let told = sidecar.api.sync("since=0").await.ok();
-        assert_eq!(told["agents"][0]["generation"], generation + 1, "the filter's windows of before are void");
+        assert_eq!(told["agents"][0]["generation"], generation + 1, "windows from before are invalid");
     }
 }
 
 #[tokio::test]
-async fn activating_what_is_active_and_deactivating_what_is_not_change_nothing() {
+async fn activating_an_active_agent_and_deactivating_an_inactive_one_change_nothing() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
     assert_eq!(agent["generation"], 1);
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     let agent = sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
-    assert_eq!(agent["deactivated_by"], "kill_switch", "whoever came first");
+    assert_eq!(agent["deactivated_by"], "kill_switch", "the first reason stays");
     let types: Vec<_> = sidecar.api.events("agent_id=a").await.iter().map(|e| e["event_type"].clone()).collect();
     assert_eq!(types, ["kill_switch", "created"]);
 }
 
 #[tokio::test]
-async fn a_kill_of_what_a_person_stopped_is_recorded_and_leaves_the_person_s_word() {
+async fn a_kill_of_an_agent_that_a_person_deactivated_is_recorded_and_keeps_manual() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
@@ -64,7 +64,7 @@ async fn a_kill_of_what_a_person_stopped_is_recorded_and_leaves_the_person_s_wor
 }
 
 #[tokio::test]
-async fn a_deleted_agent_that_comes_back_is_a_new_generation() {
+async fn a_deleted_agent_that_is_created_again_has_a_new_generation() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     assert_eq!(sidecar.api.delete("/v1/agents/a").await.status, 204);
@@ -76,7 +76,7 @@ async fn a_deleted_agent_that_comes_back_is_a_new_generation() {
 }
 
 #[tokio::test]
-async fn the_database_says_0_where_the_api_says_false() {
+async fn the_database_stores_0_where_the_api_says_false() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();

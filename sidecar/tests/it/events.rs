@@ -1,9 +1,10 @@
-//! Specification, "Record kill switch event" and "Record blocked event"; and the log of everything else.
+//! Specification, "Record kill switch event" and "Record blocked event", and the log of all other events.
+
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
 use crate::support::{START_MS, Sidecar, kill, kill_with};
-use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn a_kill_is_recorded_with_everything_that_led_to_it() {
@@ -35,7 +36,7 @@ async fn a_kill_is_recorded_with_everything_that_led_to_it() {
         assert_eq!(event[field], value, "{field}");
     }
     assert_eq!(event["matches"][0]["response_distance"], 1);
-    assert_eq!(event.get("excerpt"), None, "no excerpt unless the filter sent one");
+    assert_eq!(event.get("excerpt"), None, "there is an excerpt only if the filter sent one");
 }
 
 #[tokio::test]
@@ -66,7 +67,7 @@ async fn an_observed_loop_is_recorded_as_would_kill_and_the_agent_stays_active()
 }
 
 #[tokio::test]
-async fn who_and_why_are_recorded() {
+async fn the_actor_and_the_reason_of_a_change_are_recorded() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let note = json!({"reason": "spends too much", "by": "Ada"});
@@ -74,9 +75,9 @@ async fn who_and_why_are_recorded() {
     sidecar.api.post("/v1/agents/a/activate", json!({"reason": "budget raised"})).await.ok();
     sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 12})).await.ok();
     let events = sidecar.api.events("agent_id=a").await;
-    let told: Vec<_> = events.iter().map(|e| (e["event_type"].clone(), e["reason"].clone())).collect();
+    let recorded: Vec<_> = events.iter().map(|e| (e["event_type"].clone(), e["reason"].clone())).collect();
     assert_eq!(
-        told,
+        recorded,
         [("policy_changed", ""), ("activated", "budget raised"), ("deactivated", "spends too much"), ("created", "")]
             .map(|(event_type, reason)| (json!(event_type), json!(reason)))
     );
@@ -108,7 +109,7 @@ async fn pages_follow_each_other_without_gap_or_overlap_while_events_arrive() {
 }
 
 #[tokio::test]
-async fn filters_by_agent_type_and_time_combine() {
+async fn filters_by_agent_type_and_time_can_be_combined() {
     let sidecar = Sidecar::start().await;
     for (minute, id) in [(0, "a"), (1, "b"), (2, "a")] {
         sidecar.clock.store(START_MS + minute * 60_000, Ordering::SeqCst);
@@ -129,7 +130,7 @@ async fn filters_by_agent_type_and_time_combine() {
 }
 
 #[tokio::test]
-async fn a_filter_that_makes_no_sense_is_refused_by_name() {
+async fn an_invalid_parameter_is_refused_by_name() {
     let sidecar = Sidecar::start().await;
     for (query, field) in [
         ("limit=0", "limit"),
@@ -147,7 +148,7 @@ async fn a_filter_that_makes_no_sense_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn loops_and_recoveries_wait_in_the_outbox_and_nothing_else_does() {
+async fn only_loops_and_recoveries_are_put_into_the_outbox() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     assert_eq!(sidecar.api.outbox_depth().await, 0);
@@ -158,9 +159,13 @@ async fn loops_and_recoveries_wait_in_the_outbox_and_nothing_else_does() {
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     sidecar.api.report("/v1/kills", kill("k2", "a", 1)).await.ok();
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
-    assert_eq!(sidecar.api.outbox_depth().await, 2, "retries, stale reports and a person's own doing");
-    sidecar.clock.fetch_add(25 * 3600 * 1000, Ordering::SeqCst);
-    sidecar.service.forget_the_old().await.unwrap();
-    assert_eq!(sidecar.api.outbox_depth().await, 0, "old news");
+    assert_eq!(
+        sidecar.api.outbox_depth().await,
+        2,
+        "retries, stale reports and deactivations by a person are not announced"
+    );
+    sidecar.pass(25 * 3600);
+    sidecar.service.expire().await.unwrap();
+    assert_eq!(sidecar.api.outbox_depth().await, 0, "it has expired");
     assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 1, "events stay");
 }

@@ -1,11 +1,11 @@
-//! What an operator's monitoring sees.
+//! The metrics of the sidecar.
 
 use serde_json::json;
 
 use crate::support::{Sidecar, kill};
 
 #[tokio::test]
-async fn kills_latencies_sync_ages_and_the_outbox_are_measured() {
+async fn kills_latencies_sync_ages_and_the_outbox_have_metrics() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("an-agent-of-the-metrics").await;
     sidecar.api.report("/v1/kills", kill("k", "an-agent-of-the-metrics", 1)).await.ok();
@@ -25,5 +25,8 @@ async fn kills_latencies_sync_ages_and_the_outbox_are_measured() {
     ] {
         assert!(metrics.text.lines().any(|found| found.starts_with(line)), "{line} in {}", metrics.text);
     }
-    assert!(!metrics.text.contains("an-agent-of-the-metrics"), "agents have no end, and labels must");
+    assert!(
+        !metrics.text.contains("an-agent-of-the-metrics"),
+        "agent ids are not labels, because there is no limit to their number"
+    );
 }

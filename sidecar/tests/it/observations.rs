@@ -156,7 +156,7 @@ async fn scores_are_bounded_per_agent_and_in_age() {
     let kept: Vec<_> = kept["scores"].as_array().unwrap().iter().map(|s| s["score"].as_f64().unwrap()).collect();
     assert_eq!(kept, (15..25).map(f64::from).collect::<Vec<_>>());
     sidecar.pass(3_601);
-    sidecar.service.forget_the_old().await.unwrap();
+    sidecar.service.expire().await.unwrap();
     assert_eq!(sidecar.api.get("/v1/agents/a/scores").await.ok()["scores"], json!([]));
 }
 
@@ -166,7 +166,7 @@ async fn events_are_kept_for_ever_unless_a_retention_is_set() {
         let sidecar = Sidecar::with(Limits { event_retention: retention, ..Limits::default() }).await;
         sidecar.api.guarded("a").await;
         sidecar.pass(365 * 24 * 3_600);
-        sidecar.service.forget_the_old().await.unwrap();
+        sidecar.service.expire().await.unwrap();
         assert_eq!(sidecar.api.events("").await.len(), kept, "{retention:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What PostgreSQL must do beyond the suite that every store passes: several stores over one database.
+//! What PostgreSQL must do beyond the suite for both databases: several stores share one database.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use kill_switch::store::{Store, StoreError};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use crate::store::{delivery, no_update_is_lost, numbers_stay_in_order, open_postgres};
+use crate::store::{delivery, no_number_is_missed, no_update_is_lost, open_postgres};
 use crate::support::postgres::{PASSWORD, database, execute, shared};
 use crate::support::process::{Process, binary, cli};
 use crate::support::{SOON, eventually};
 
-/// Two stores over one database, as two replicas have them.
+/// Opens two stores over one database, as two replicas do.
 async fn two() -> Option<(String, [Arc<Store>; 2])> {
     let url = database().await?;
     let stores = [open_postgres(&url).await, open_postgres(&url).await];
@@ -28,14 +28,14 @@ async fn save(store: &Store, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_of_two_replicas_wait_for_each_other_and_their_numbers_stay_in_order() {
+async fn writers_of_two_replicas_wait_for_each_other_and_no_number_is_missed() {
     let Some((_, stores)) = two().await else { return };
-    numbers_stay_in_order(&stores).await;
+    no_number_is_missed(&stores).await;
     no_update_is_lost(&stores).await;
 }
 
 #[tokio::test]
-async fn a_writer_that_is_waited_for_too_long_makes_the_others_busy_and_no_more() {
+async fn a_writer_that_waits_too_long_for_another_gets_a_transient_error() {
     let Some((_, [one, other])) = two().await else { return };
     let tx = one.begin().await.unwrap();
     let Err(error) = other.begin().await else { panic!("two writers at once") };
@@ -46,7 +46,7 @@ async fn a_writer_that_is_waited_for_too_long_makes_the_others_busy_and_no_more(
 }
 
 #[tokio::test]
-async fn stores_that_open_at_once_make_one_schema() {
+async fn stores_that_open_at_the_same_time_create_one_schema() {
     let Some(url) = database().await else { return };
     let opened = futures_util::future::join_all((0..4).map(|_| Store::postgres(&url))).await;
     let mut epochs = Vec::new();
@@ -58,7 +58,7 @@ async fn stores_that_open_at_once_make_one_schema() {
 }
 
 #[tokio::test]
-async fn what_the_database_has_as_its_defaults_weakens_nothing() {
+async fn the_default_settings_of_the_database_do_not_weaken_transactions() {
     let Some(url) = database().await else { return };
     let name = url.rsplit('/').next().unwrap();
     execute(&url, &format!("ALTER DATABASE {name} SET synchronous_commit = off")).await;
@@ -77,42 +77,42 @@ async fn what_the_database_has_as_its_defaults_weakens_nothing() {
 }
 
 #[tokio::test]
-async fn what_another_replica_commits_is_heard_and_what_was_missed_is_found() {
+async fn commits_of_another_replica_are_noticed_even_if_their_notification_is_missed() {
     let Some((url, [one, other])) = two().await else { return };
-    let heard = async |what: &str| {
-        timeout(SOON, one.changed_elsewhere()).await.unwrap_or_else(|_| panic!("not heard: {what}"));
+    let noticed = async |what: &str| {
+        timeout(SOON, one.changed_elsewhere()).await.unwrap_or_else(|_| panic!("not noticed: {what}"));
     };
-    heard("the beginning, before which anything may have happened").await;
+    noticed("the start of listening, before which anything may have happened").await;
 
     for id in ["a", "b", "c"] {
         save(&one, "own").await;
-        let (_, ()) = tokio::join!(save(&other, id), heard("a commit"));
+        let (_, ()) = tokio::join!(save(&other, id), noticed("a commit"));
     }
 
     execute(&url, "UPDATE meta SET commits = commits + 1").await;
-    heard("a commit that notified nobody").await;
-    heard("the beginning of listening anew").await;
+    noticed("a commit without a notification").await;
+    noticed("the start of listening on a new connection").await;
 
     let listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                      WHERE query LIKE 'LISTEN%' AND datname = current_database()";
-    let (_, ()) = tokio::join!(execute(&url, listening), heard("a connection that was cut"));
-    let (_, ()) = tokio::join!(save(&other, "d"), heard("a commit after it"));
+    let (_, ()) = tokio::join!(execute(&url, listening), noticed("a lost connection"));
+    let (_, ()) = tokio::join!(save(&other, "d"), noticed("a commit after that"));
 }
 
 #[tokio::test]
-async fn nobody_is_woken_by_what_he_did_himself() {
+async fn a_replica_is_not_woken_by_its_own_commits() {
     let Some((_, [one, _])) = two().await else { return };
     one.changed_elsewhere().await;
     let mut listening = Box::pin(one.changed_elsewhere());
     for _ in 0..3 {
-        // Long enough for the notification to arrive, and shorter than it takes to look for what was missed.
+        // Long enough for the notification to arrive, and shorter than the interval of polling.
         save(&one, "own").await;
         assert!(timeout(Duration::from_millis(300), &mut listening).await.is_err());
     }
 }
 
 #[tokio::test]
-async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
+async fn an_attempt_belongs_to_the_replica_that_claimed_it_first() {
     let Some((_, [one, other])) = two().await else { return };
     let mut tx = one.begin().await.unwrap();
     tx.add_delivery(&delivery("d", "r", 1, DeliveryStatus::Pending)).await.unwrap();
@@ -123,28 +123,28 @@ async fn a_try_belongs_to_the_replica_that_claimed_it_first() {
     };
     let first = due(&one).await.remove(0);
     let (by_one, by_other) = tokio::join!(claim(&one, &first, 60), claim(&other, &first, 60));
-    assert!(by_one != by_other, "one of them, and only one");
+    assert!(by_one != by_other, "exactly one of them");
     assert!(due(&one).await.is_empty() && due(&other).await.is_empty(), "it is under way");
 
     let mut tx = one.begin().await.unwrap();
     let failed = Delivery { attempts: 1, last_error: "not now".to_owned(), ..first.clone() };
     tx.save_delivery(&failed).await.unwrap();
     tx.commit().await.unwrap();
-    assert!(!claim(&other, &first, 60).await, "that try has been made");
+    assert!(!claim(&other, &first, 60).await, "that attempt was made");
     let again = due(&other).await.remove(0);
     assert!(claim(&other, &again, 0).await);
-    assert!(claim(&one, &again, 60).await, "the lease is over: its replica is gone");
+    assert!(claim(&one, &again, 60).await, "the lease is over");
 
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Pending] {
         let mut tx = one.begin().await.unwrap();
         tx.save_delivery(&Delivery { status, attempts: 2, ..again.clone() }).await.unwrap();
         tx.commit().await.unwrap();
     }
-    assert_eq!(one.pending_deliveries().await.unwrap(), 0, "what has arrived is not sent again");
+    assert_eq!(one.pending_deliveries().await.unwrap(), 0, "a delivered notice stays delivered");
 }
 
 #[tokio::test]
-async fn tls_is_spoken_when_asked_for_and_certificates_are_checked_when_asked_for() {
+async fn tls_and_the_check_of_certificates_can_be_required() {
     let Some(url) = database().await else { return };
     let certificate = shared().unwrap().certificate();
     let encrypted = async || {
@@ -168,11 +168,11 @@ async fn tls_is_spoken_when_asked_for_and_certificates_are_checked_when_asked_fo
         assert!(encrypted().await > 0, "{parameters}");
         store.close().await;
     }
-    assert!(Store::postgres(&format!("{url}?sslmode=verify-full")).await.is_err(), "nobody trusts it");
+    assert!(Store::postgres(&format!("{url}?sslmode=verify-full")).await.is_err(), "the certificate is not trusted");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_url_is_said_and_its_password_is_not() {
+async fn errors_about_the_url_do_not_contain_its_password() {
     let Some(url) = database().await else { return };
     let cluster = shared().unwrap();
     execute(&cluster.url("postgres"), "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await;
@@ -200,7 +200,7 @@ async fn what_is_wrong_with_the_url_is_said_and_its_password_is_not() {
 }
 
 #[tokio::test]
-async fn commands_that_open_the_database_take_the_url() {
+async fn commands_that_open_the_database_accept_the_url() {
     let Some(url) = database().await else { return };
     let dir = tempfile::tempdir().unwrap();
     let replica = Process::replica(dir.path(), &url, &[]);
@@ -210,7 +210,7 @@ async fn commands_that_open_the_database_take_the_url() {
     let made = binary().args(["tokens", "create", "--name", "lost", "--scope", "operator", "--db", &url]).output();
     let mut api = replica.api.clone();
     api.operator = String::from_utf8(made.unwrap().stdout).unwrap().trim().to_owned();
-    eventually("the running server knows it", || async { api.get("/v1/agents").await.status == 200 }).await;
+    eventually("the running server accepts the token", || async { api.get("/v1/agents").await.status == 200 }).await;
     let listed = binary().args(["tokens", "list", "--db", &url]).output().unwrap();
     assert!(String::from_utf8_lossy(&listed.stdout).contains("lost"));
 
@@ -221,7 +221,7 @@ async fn commands_that_open_the_database_take_the_url() {
 }
 
 #[tokio::test]
-async fn a_dump_restored_elsewhere_is_the_same_database() {
+async fn a_dump_that_is_restored_elsewhere_is_the_same_database() {
     let Some((url, [one, _])) = two().await else { return };
     let cluster = shared().unwrap();
     save(&one, "a").await;

@@ -1,4 +1,4 @@
-//! Several replicas over one PostgreSQL: what one of them does, all of them know, and nothing is done twice.
+//! Several replicas over one PostgreSQL database: each of them learns what the others do, and nothing is done twice.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,10 +22,10 @@ fn replica(dir: &Path, url: &str) -> Process {
     Process::replica(dir, url, &["--allow-private-webhooks"])
 }
 
-/// Two processes over one database, each with a folder of its own.
+/// Starts two processes over one database, each with its own directory.
 fn pair(url: &str) -> ([Process; 2], [TempDir; 2]) {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    // At the same time, as replicas do start.
+    // They start at the same time, as replicas do.
     let processes = std::thread::scope(|scope| {
         let starting = dirs.each_ref().map(|dir| scope.spawn(|| replica(dir.path(), url)));
         starting.map(|start| start.join().unwrap())
@@ -43,16 +43,22 @@ async fn is_waiting(api: &Api, envoy: &str) -> bool {
     listed["envoys"].as_array().unwrap().iter().any(|one| one["envoy"] == envoy)
 }
 
-/// Lets a poll wait at one replica while something is done at another: what it was told, and how much later than that.
-async fn told(at: &Api, name: &str, cursor: (&str, u64), doing: impl Future<Output = Value>) -> (SyncAnswer, Duration) {
+/// Lets a poll wait at one replica while something is done at another. Returns its answer, and how long after the
+/// change it arrived.
+async fn answer_after(
+    at: &Api,
+    name: &str,
+    cursor: (&str, u64),
+    doing: impl Future<Output = Value>,
+) -> (SyncAnswer, Duration) {
     let query = format!("epoch={}&since={}&wait=30&envoy={name}", cursor.0, cursor.1);
     let waiting = at.clone();
     let poll = tokio::spawn(async move { (synced(waiting.sync(&query).await), Instant::now()) });
     eventually("the poll waits", || is_waiting(at, name)).await;
     doing.await;
     let done = Instant::now();
-    let (answer, heard) = poll.await.unwrap();
-    (answer, heard.saturating_duration_since(done))
+    let (answer, arrived) = poll.await.unwrap();
+    (answer, arrived.saturating_duration_since(done))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,7 +71,7 @@ async fn a_change_at_one_replica_wakes_the_polls_at_the_other() {
     let (mut cursor, mut delays) = (first.rev, Vec::new());
     for round in 0..10 {
         let id = format!("agent-{round}");
-        let (news, delay) = told(&b.api, &id, (&first.epoch, cursor), a.api.guarded(&id)).await;
+        let (news, delay) = answer_after(&b.api, &id, (&first.epoch, cursor), a.api.guarded(&id)).await;
         assert_eq!(news.agents.iter().map(|agent| agent.agent_id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
         assert!(!news.full);
         cursor = news.rev;
@@ -77,20 +83,20 @@ async fn a_change_at_one_replica_wakes_the_polls_at_the_other() {
 }
 
 #[tokio::test]
-async fn a_filter_that_goes_from_one_replica_to_the_other_is_no_stranger_there() {
+async fn a_filter_can_move_from_one_replica_to_the_other() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     for round in 0..20 {
         a.api.guarded(&format!("agent-{round}")).await;
         let at_a = synced(a.api.sync("").await);
-        // At once: the other replica may not have heard of it yet.
+        // The other replica may not have noticed the commit yet.
         let cursor = format!("epoch={}&since={}", at_a.epoch, at_a.rev);
         assert_eq!(b.api.sync(&cursor).await.status, 304, "round {round}");
     }
 }
 
 #[tokio::test]
-async fn a_loop_that_is_reported_to_both_at_once_is_one_kill() {
+async fn a_loop_that_is_reported_to_both_replicas_is_one_kill() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     for round in 0..20 {
@@ -104,7 +110,7 @@ async fn a_loop_that_is_reported_to_both_at_once_is_one_kill() {
         let outcomes = BTreeSet::from([at_a["outcome"].as_str().unwrap(), at_b["outcome"].as_str().unwrap()]);
         assert_eq!(outcomes, BTreeSet::from(["applied", "duplicate"]), "round {round}");
         assert_eq!(at_a["event_id"], at_b["event_id"]);
-        // The same report again, to the replica that did not take it.
+        // The same report is sent again, to the replica that did not get it before.
         let again = b.api.report("/v1/kills", kill(&format!("a{round}"), &id, 1)).await.ok();
         assert_eq!((&again["outcome"], &again["event_id"]), (&json!("duplicate"), &at_a["event_id"]));
         for api in [&a.api, &b.api] {
@@ -115,7 +121,7 @@ async fn a_loop_that_is_reported_to_both_at_once_is_one_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_alert_is_delivered_once_by_one_of_them() {
+async fn each_alert_is_delivered_once_by_one_replica() {
     const KILLS: usize = 30;
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
@@ -125,32 +131,32 @@ async fn each_alert_is_delivered_once_by_one_of_them() {
         let api = if round % 2 == 0 { &a.api } else { &b.api };
         api.report("/v1/kills", kill(&format!("k{round}"), &format!("agent-{round}"), 1)).await.ok();
     }
-    eventually("all have arrived", || async { receiver.received().len() >= KILLS }).await;
-    // Until it is written down as delivered, another try would still be possible.
+    eventually("all notices have arrived", || async { receiver.received().len() >= KILLS }).await;
+    // Another attempt is possible until each delivery is recorded as delivered.
     for api in [&a.api, &b.api] {
-        eventually("nothing waits", || async { api.outbox_depth().await == 0 }).await;
+        eventually("the outbox is empty", || async { api.outbox_depth().await == 0 }).await;
     }
     let received = receiver.received();
     let ids: BTreeSet<_> = received.iter().map(|one| one.header("webhook-id").to_owned()).collect();
     let agents: BTreeSet<_> = received.iter().map(|one| one.json()["data"]["agent_id"].to_string()).collect();
-    assert_eq!((received.len(), ids.len(), agents.len()), (KILLS, KILLS, KILLS), "one for each, and no more");
+    assert_eq!((received.len(), ids.len(), agents.len()), (KILLS, KILLS, KILLS), "one for each kill");
 }
 
 #[tokio::test]
-async fn tokens_and_sessions_of_one_are_good_at_the_other_and_end_at_both() {
+async fn a_token_that_one_replica_creates_or_revokes_is_known_to_the_other() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     let made = a.api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await.ok();
     let secret = made["secret"].as_str().unwrap();
     let status = async |api: &Api| Api::take(api.request(Method::GET, "/v1/agents", secret)).await.status.as_u16();
-    eventually("it is known at the other", || async { status(&b.api).await == 200 }).await;
+    eventually("the other replica accepts it", || async { status(&b.api).await == 200 }).await;
     b.api.delete(&format!("/v1/tokens/{}", made["token_id"].as_str().unwrap())).await;
     assert_ne!(status(&b.api).await, 200);
-    eventually("it is revoked at the first", || async { status(&a.api).await != 200 }).await;
+    eventually("the first replica refuses it", || async { status(&a.api).await != 200 }).await;
 }
 
 #[tokio::test]
-async fn replicas_that_start_on_an_empty_database_at_once_make_one_password() {
+async fn replicas_that_start_together_on_an_empty_database_create_one_password() {
     let Some(url) = database().await else { return };
     let start = || {
         let mut command = binary();
@@ -166,7 +172,7 @@ async fn replicas_that_start_on_an_empty_database_at_once_make_one_password() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_database_is_away_they_say_so_and_then_go_on_by_themselves() {
+async fn replicas_report_that_the_database_is_away_and_recover_when_it_returns() {
     let Some(mut cluster) = Cluster::start() else { return };
     let url = cluster.database().await;
     let ([a, b], _dirs) = pair(&url);
@@ -180,12 +186,12 @@ async fn while_the_database_is_away_they_say_so_and_then_go_on_by_themselves() {
     cluster.stop();
     for api in [&a.api, &b.api] {
         eventually("not ready", || async { api.get("/readyz").await.status == 503 }).await;
-        assert_eq!(api.get("/healthz").await.status, 200, "it is alive all the same");
+        assert_eq!(api.get("/healthz").await.status, 200, "it is alive");
         api.report("/v1/kills", kill("k", "before", 1)).await.problem(503);
         let cursor = format!("epoch={}&since={}&envoy=first", first.epoch, first.rev);
-        assert_eq!(api.sync(&cursor).await.status, 304, "who is up to date need not know");
+        assert_eq!(api.sync(&cursor).await.status, 304, "a filter that is up to date is not affected");
     }
-    assert!(!poll.is_finished(), "a poll goes on waiting");
+    assert!(!poll.is_finished(), "the poll keeps waiting");
 
     cluster.resume();
     for api in [&a.api, &b.api] {
@@ -193,14 +199,14 @@ async fn while_the_database_is_away_they_say_so_and_then_go_on_by_themselves() {
     }
     a.api.report("/v1/kills", kill("k", "before", 1)).await.ok();
     let news = poll.await.unwrap();
-    assert_eq!((news.agents.len(), news.agents[0].active), (1, false), "the poll from before hears of the kill");
-    let (news, delay) = told(&a.api, "after", (&news.epoch, news.rev), b.api.guarded("after")).await;
+    assert_eq!((news.agents.len(), news.agents[0].active), (1, false), "the poll from before is told of the kill");
+    let (news, delay) = answer_after(&a.api, "after", (&news.epoch, news.rev), b.api.guarded("after")).await;
     assert_eq!(news.agents[0].agent_id, "after");
     println!("woken {delay:?} after the change");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_falls_silent_is_given_up_and_found_again() {
+async fn a_connection_to_a_silent_database_is_closed_and_replaced() {
     let Some(url) = database().await else { return };
     let port = shared().unwrap().port();
     let way = Way::to(([127, 0, 0, 1], port).into()).await;
@@ -208,7 +214,7 @@ async fn a_database_that_falls_silent_is_given_up_and_found_again() {
     let replica = replica(dir.path(), &url.replace(&format!(":{port}/"), &format!(":{}/", way.port)));
     replica.api.guarded("a").await;
 
-    // A writer that waits for the lock when the silence begins is in the middle of a statement.
+    // A writer that waits for the lock is in the middle of a statement when the silence begins.
     let mut other = PgConnection::connect(&url).await.unwrap();
     let mut lock = other.begin().await.unwrap();
     sqlx::query("SELECT commits FROM meta FOR UPDATE").fetch_one(&mut *lock).await.unwrap();
@@ -234,7 +240,7 @@ async fn a_database_that_falls_silent_is_given_up_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
+async fn a_report_that_a_replica_acknowledged_before_kill_9_is_not_lost() {
     const ROUNDS: u64 = 40;
     let Some(url) = database().await else { return };
     let ([mut a, b], dirs) = pair(&url);
@@ -250,7 +256,7 @@ async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
         a.kill_9();
         let is_answered = sending.await.unwrap();
         let found = b.api.events(&format!("agent_id={id}")).await.len();
-        assert!(found == 1 || !is_answered, "round {round}: what was acknowledged is there");
+        assert!(found == 1 || !is_answered, "round {round}: an acknowledged report is stored");
         // The delay approaches the moment of the commit, at first in large steps, so that rounds fall on both sides of it.
         let step = if lost > 0 && kept > 0 { delay / 8 } else { delay / 2 };
         if found == 0 {
@@ -260,8 +266,8 @@ async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
             kept += 1;
             delay -= step;
         }
-        // Envoy sends again what was not acknowledged, and finds the other replica. A transaction that the killed one
-        // left open is rolled back by then: its connection is gone.
+        // Envoy sends the report again and reaches the other replica. A transaction that the killed one left open is
+        // rolled back by then, because its connection is gone.
         for _ in 0..2 {
             b.api.report("/v1/kills", report.clone()).await.ok();
         }
@@ -275,7 +281,7 @@ async fn what_a_replica_acknowledged_before_kill_9_is_known_to_the_other() {
 }
 
 #[tokio::test]
-async fn each_lists_the_envoys_of_the_other() {
+async fn each_replica_lists_the_envoys_of_the_other() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     a.api.guarded("a").await;
@@ -297,7 +303,7 @@ async fn each_lists_the_envoys_of_the_other() {
     poll.abort();
 }
 
-/// Two sidecars inside the test, each with a store of its own, that follow each other.
+/// Starts two sidecars inside the test, each with its own store, that follow each other.
 async fn following(url: &str) -> [Sidecar; 2] {
     let start = async || {
         let dir = tempfile::tempdir().unwrap();
@@ -310,7 +316,7 @@ async fn following(url: &str) -> [Sidecar; 2] {
 }
 
 #[tokio::test]
-async fn whoever_looks_at_the_dashboard_of_one_sees_what_happens_at_the_other() {
+async fn the_dashboard_of_one_replica_shows_what_happens_at_the_other() {
     let Some(url) = database().await else { return };
     let [a, b] = following(&url).await;
     let cookie = a.service.sign_in(crate::support::OPERATOR).await.unwrap().unwrap();
@@ -322,14 +328,14 @@ async fn whoever_looks_at_the_dashboard_of_one_sees_what_happens_at_the_other() 
     a.api.guarded("a").await;
     eventually("the agent is known", || async { b.service.rev() == 1 }).await;
     heartbeat.borrow_and_update();
-    // No new revision, and yet something to look at.
+    // There is no new revision, but the page has changed.
     a.api.report("/v1/observations", json!({"agents": [{"agent_id": "a"}]})).await.ok();
     a.service.write_observations().await.unwrap();
-    tokio::time::timeout(SOON, heartbeat.changed()).await.expect("a page was told").unwrap();
+    tokio::time::timeout(SOON, heartbeat.changed()).await.expect("the page is updated").unwrap();
 }
 
 #[tokio::test]
-async fn after_the_database_has_gone_back_in_time_filters_start_over() {
+async fn filters_start_over_after_the_database_has_lost_commits() {
     let Some(url) = database().await else { return };
     let [a, b] = following(&url).await;
     for id in ["a", "b", "c"] {
@@ -341,7 +347,7 @@ async fn after_the_database_has_gone_back_in_time_filters_start_over() {
     let waiting = b.api.clone();
     let poll = tokio::spawn(async move { synced(waiting.sync(&query).await) });
     eventually("the poll waits", || is_waiting(&b.api, "patient")).await;
-    // As after a failover that lost the latest commit.
+    // This is the state after a failover that lost the latest commit.
     execute(&url, "DELETE FROM agents WHERE rev = 3; UPDATE meta SET rev = 2, commits = commits - 1").await;
     let answer = poll.await.unwrap();
     assert_eq!((answer.full, answer.rev, answer.agents.len()), (true, 2, 2));

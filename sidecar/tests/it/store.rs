@@ -1,4 +1,4 @@
-//! What every store must do, whichever database it is: one suite, run against each.
+//! What a store must do with either database: one suite that runs against both.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
     Scope, Token,
 };
-use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store, Tx};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store};
 use serde_json::json;
+use tokio::task::JoinSet;
 
-/// Runs each behaviour against a fresh database of each kind.
+/// Runs each test against a new SQLite file and a new PostgreSQL database.
 macro_rules! every_store {
     ($($behaviour:ident),* $(,)?) => {
         mod sqlite {
@@ -18,7 +19,8 @@ macro_rules! every_store {
                 #[tokio::test]
                 async fn $behaviour() {
                     let dir = tempfile::tempdir().unwrap();
-                    super::$behaviour(super::open_sqlite(dir.path()).await).await;
+                    let store = super::Store::sqlite(&dir.path().join("test.db")).await.unwrap();
+                    super::$behaviour(super::Arc::new(store)).await;
                 }
             )*
         }
@@ -37,29 +39,25 @@ macro_rules! every_store {
 
 every_store![
     a_new_database_is_empty_at_revision_0_with_an_epoch,
-    an_agent_comes_back_as_it_was_saved,
-    every_save_takes_the_next_revision,
-    a_transaction_that_is_not_committed_never_happened,
+    an_agent_is_read_as_it_was_saved,
+    every_save_gets_the_next_revision,
+    a_transaction_that_is_not_committed_changes_nothing,
     writers_wait_for_each_other,
-    tombstones_are_changes_and_nothing_else,
+    tombstones_are_only_listed_as_changes,
     agents_are_listed_in_order_filtered_and_paged,
-    being_seen_widens_and_never_narrows,
+    first_seen_and_last_seen_only_move_apart,
     events_are_numbered_and_read_in_both_directions,
-    a_generation_ends_once,
-    scores_keep_the_latest,
-    tokens_come_back_and_are_revoked_once,
-    alert_rules_are_written_whole_and_deleted_with_their_work,
-    a_notice_is_told_once_under_each_rule_and_read_back_by_status,
-    what_expires_is_gone_and_the_rest_is_not,
-    the_database_says_that_it_can_be_written,
-    numbers_become_visible_in_their_order,
-    text_that_a_database_may_not_like_loses_nothing_else,
+    only_one_kill_of_a_generation_is_applied,
+    only_the_latest_scores_are_kept,
+    tokens_are_read_as_they_were_added_and_revoked_once,
+    alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
+    an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,
+    only_what_has_expired_is_deleted,
+    the_database_says_whether_it_can_be_written,
+    numbers_become_visible_in_ascending_order,
+    the_character_0_in_a_text_loses_nothing_else,
     the_first_password_stays_and_a_new_one_ends_its_sessions,
 ];
-
-async fn open_sqlite(dir: &std::path::Path) -> Arc<Store> {
-    Arc::new(Store::sqlite(&dir.join("test.db")).await.unwrap())
-}
 
 pub async fn open_postgres(url: &str) -> Arc<Store> {
     Arc::new(Store::postgres(url).await.unwrap())
@@ -95,12 +93,12 @@ async fn a_new_database_is_empty_at_revision_0_with_an_epoch(store: Arc<Store>) 
     let meta = store.meta().await.unwrap();
     assert_eq!(meta.rev, 0);
     assert!(meta.epoch.len() >= 16);
-    assert_eq!(store.meta().await.unwrap(), meta, "the epoch is made up once");
+    assert_eq!(store.meta().await.unwrap(), meta, "the epoch never changes");
     assert!(store.agents(&AgentQuery { limit: 10, ..AgentQuery::default() }).await.unwrap().is_empty());
     assert!(store.tokens().await.unwrap().is_empty());
 }
 
-async fn an_agent_comes_back_as_it_was_saved(store: Arc<Store>) {
+async fn an_agent_is_read_as_it_was_saved(store: Arc<Store>) {
     let mut agent = Agent::new("team/a:1@x", 3);
     agent.name = "Ünïcödé 'name'".to_owned();
     agent.policy.active = false;
@@ -113,10 +111,10 @@ async fn an_agent_comes_back_as_it_was_saved(store: Arc<Store>) {
     agent.rev = save(&store, std::slice::from_ref(&agent)).await[0];
     assert_eq!(store.agent("team/a:1@x").await.unwrap(), Some(agent.clone()));
     assert_eq!(store.begin().await.unwrap().agent("team/a:1@x").await.unwrap(), Some(agent));
-    assert_eq!(store.agent("TEAM/A:1@X").await.unwrap(), None, "ids are told apart by case");
+    assert_eq!(store.agent("TEAM/A:1@X").await.unwrap(), None, "ids are case-sensitive");
 }
 
-async fn every_save_takes_the_next_revision(store: Arc<Store>) {
+async fn every_save_gets_the_next_revision(store: Arc<Store>) {
     let (a, b) = (Agent::new("a", 1), Agent::new("b", 1));
     assert_eq!(save(&store, &[a.clone(), b, a]).await, [1, 2, 3]);
     assert_eq!(store.meta().await.unwrap().rev, 3);
@@ -126,12 +124,12 @@ async fn every_save_takes_the_next_revision(store: Arc<Store>) {
     assert_eq!(store.changes(0, 1).await.unwrap().len(), 1);
 }
 
-async fn a_transaction_that_is_not_committed_never_happened(store: Arc<Store>) {
+async fn a_transaction_that_is_not_committed_changes_nothing(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     tx.save_agent(&Agent::new("a", 1)).await.unwrap();
     let id = tx.append_event(&event("a", EventType::Created, 1)).await.unwrap();
     tx.enqueue_alert(id, 1, 2).await.unwrap();
-    assert_eq!(store.agent("a").await.unwrap(), None, "nobody sees it before its commit");
+    assert_eq!(store.agent("a").await.unwrap(), None, "it is not visible before its commit");
     drop(tx);
     assert_eq!(store.agent("a").await.unwrap(), None);
     assert_eq!(store.meta().await.unwrap().rev, 0);
@@ -143,31 +141,27 @@ async fn writers_wait_for_each_other(store: Arc<Store>) {
     no_update_is_lost(&[store]).await;
 }
 
-/// Twenty writers at each of the stores, which are over one database, raise one number.
+/// Twenty writers at each store increment the same number. All stores use the same database.
 pub async fn no_update_is_lost(stores: &[Arc<Store>]) {
     save(&stores[0], &[Agent::new("a", 0)]).await;
-    let each = stores.iter().flat_map(|store| std::iter::repeat_n(store, 20));
-    let raises: Vec<_> = each
-        .map(|store| {
-            let store = Arc::clone(store);
-            tokio::spawn(async move {
-                let mut tx = store.begin().await.unwrap();
-                let mut agent = tx.agent("a").await.unwrap().unwrap();
-                tokio::task::yield_now().await;
-                agent.policy.generation += 1;
-                tx.save_agent(&agent).await.unwrap();
-                tx.commit().await.unwrap();
-            })
-        })
-        .collect();
-    let count = raises.len() as u64;
-    for raise in raises {
-        raise.await.unwrap();
+    let mut increments = JoinSet::new();
+    for store in stores.iter().flat_map(|store| std::iter::repeat_n(store, 20)) {
+        let store = Arc::clone(store);
+        increments.spawn(async move {
+            let mut tx = store.begin().await.unwrap();
+            let mut agent = tx.agent("a").await.unwrap().unwrap();
+            tokio::task::yield_now().await;
+            agent.policy.generation += 1;
+            tx.save_agent(&agent).await.unwrap();
+            tx.commit().await.unwrap();
+        });
     }
+    let count = increments.len() as u64;
+    increments.join_all().await;
     assert_eq!(stores[0].agent("a").await.unwrap().unwrap().policy.generation, count, "no update was lost");
 }
 
-async fn tombstones_are_changes_and_nothing_else(store: Arc<Store>) {
+async fn tombstones_are_only_listed_as_changes(store: Arc<Store>) {
     let mut agent = Agent::new("a", 4);
     agent.deleted = true;
     agent.discovered = true;
@@ -207,7 +201,7 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<Store>) {
     }
 }
 
-async fn being_seen_widens_and_never_narrows(store: Arc<Store>) {
+async fn first_seen_and_last_seen_only_move_apart(store: Arc<Store>) {
     save(&store, &[Agent::new("a", 1)]).await;
     for (at, first, last) in [(50, 50, 50), (70, 50, 70), (60, 50, 70), (40, 40, 70)] {
         let mut tx = store.begin().await.unwrap();
@@ -216,7 +210,7 @@ async fn being_seen_widens_and_never_narrows(store: Arc<Store>) {
         let agent = store.agent("a").await.unwrap().unwrap();
         assert_eq!((agent.first_seen_ms, agent.last_seen_ms), (Some(first), Some(last)), "seen at {at}");
     }
-    assert_eq!(store.meta().await.unwrap().rev, 1, "filters need not hear of it");
+    assert_eq!(store.meta().await.unwrap().rev, 1, "filters need not be told");
 }
 
 async fn events_are_numbered_and_read_in_both_directions(store: Arc<Store>) {
@@ -242,7 +236,7 @@ async fn events_are_numbered_and_read_in_both_directions(store: Arc<Store>) {
     assert_eq!(stored, event("a", EventType::KillSwitch, 30));
 }
 
-async fn a_generation_ends_once(store: Arc<Store>) {
+async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
     let record = |kill_id: &str, outcome: KillOutcome| KillRecord {
         kill_id: kill_id.to_owned(),
         agent_id: "a".to_owned(),
@@ -262,7 +256,7 @@ async fn a_generation_ends_once(store: Arc<Store>) {
     assert_eq!(tx.applied_kill("a", 2).await.unwrap(), None);
     tx.commit().await.unwrap();
     let refuses = async |kill: &KillRecord| store.begin().await.unwrap().record_kill(kill).await.is_err();
-    assert!(refuses(&record("k5", KillOutcome::Applied)).await, "the database itself keeps the promise");
+    assert!(refuses(&record("k5", KillOutcome::Applied)).await, "the database itself refuses a second one");
     assert!(refuses(&record("k1", KillOutcome::Stale)).await);
 }
 
@@ -271,15 +265,11 @@ fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
     scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
 }
 
-async fn append(tx: &mut Tx, agent_id: &str, scores: &[ScoreSample]) {
-    tx.append_scores(agent_id, scores, 10).await.unwrap();
-}
-
-async fn scores_keep_the_latest(store: Arc<Store>) {
+async fn only_the_latest_scores_are_kept(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    append(&mut tx, "a", &samples(0..8, 100)).await;
-    append(&mut tx, "b", &samples(0..3, 100)).await;
-    append(&mut tx, "a", &samples(8..15, 200)).await;
+    tx.append_scores("a", &samples(0..8, 100), 10).await.unwrap();
+    tx.append_scores("b", &samples(0..3, 100), 10).await.unwrap();
+    tx.append_scores("a", &samples(8..15, 200), 10).await.unwrap();
     tx.commit().await.unwrap();
     let (five, rest) = (samples(5..8, 100), samples(8..15, 200));
     assert_eq!(store.scores("a", 0, 100).await.unwrap(), [five, rest.clone()].concat());
@@ -288,7 +278,7 @@ async fn scores_keep_the_latest(store: Arc<Store>) {
     assert_eq!(store.scores("b", 0, 100).await.unwrap().len(), 3);
 }
 
-async fn tokens_come_back_and_are_revoked_once(store: Arc<Store>) {
+async fn tokens_are_read_as_they_were_added_and_revoked_once(store: Arc<Store>) {
     let token = Token {
         token_id: "t1".to_owned(),
         name: "ci".to_owned(),
@@ -309,12 +299,12 @@ async fn tokens_come_back_and_are_revoked_once(store: Arc<Store>) {
     assert_eq!(store.tokens().await.unwrap(), [Token { revoked_ms: Some(9), ..token }]);
 }
 
-async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<Store>) {
+async fn only_what_has_expired_is_deleted(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     for at_ms in [10, 20] {
         let id = tx.append_event(&event("a", EventType::KillSwitch, at_ms)).await.unwrap();
         tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
-        append(&mut tx, "a", &samples(0..1, at_ms)).await;
+        tx.append_scores("a", &samples(0..1, at_ms), 10).await.unwrap();
     }
     let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, deliveries_before_ms: 0, events_before_ms: None };
     tx.expire(&keep_events).await.unwrap();
@@ -329,23 +319,23 @@ async fn what_expires_is_gone_and_the_rest_is_not(store: Arc<Store>) {
     assert_eq!(left.iter().map(|event| event.id).collect::<Vec<_>>(), [2]);
 }
 
-async fn the_database_says_that_it_can_be_written(store: Arc<Store>) {
+async fn the_database_says_whether_it_can_be_written(store: Arc<Store>) {
     store.check_writable(5).await.unwrap();
     store.close().await;
     assert!(store.check_writable(6).await.is_err());
 }
 
-async fn numbers_become_visible_in_their_order(store: Arc<Store>) {
-    numbers_stay_in_order(&[Arc::clone(&store), store]).await;
+async fn numbers_become_visible_in_ascending_order(store: Arc<Store>) {
+    no_number_is_missed(&[Arc::clone(&store), store]).await;
 }
 
-/// Writers at each of the stores, which are over one database, and at each a reader that asks only for what comes after
-/// what it has: whoever misses a number misses it for ever.
-pub async fn numbers_stay_in_order(stores: &[Arc<Store>]) {
+/// Each store, all of the same database, has some writers and a reader that only asks for what comes after the last
+/// number it has seen. A number that becomes visible too late is never seen by that reader.
+pub async fn no_number_is_missed(stores: &[Arc<Store>]) {
     const WRITERS: usize = 4;
     const WRITES: usize = 15;
     let total = stores.len() * WRITERS * WRITES;
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for (place, store) in stores.iter().enumerate() {
         for writer in 0..WRITERS {
             let store = Arc::clone(store);
@@ -374,15 +364,10 @@ pub async fn numbers_stay_in_order(stores: &[Arc<Store>]) {
             assert_eq!((agents, seen), (total, total));
         });
     }
-    let all = async {
-        while let Some(ended) = tasks.join_next().await {
-            ended.unwrap()
-        }
-    };
-    tokio::time::timeout(crate::support::SOON, all).await.expect("a reader missed a number");
+    tokio::time::timeout(crate::support::SOON, tasks.join_all()).await.expect("a reader missed a number");
 }
 
-async fn text_that_a_database_may_not_like_loses_nothing_else(store: Arc<Store>) {
+async fn the_character_0_in_a_text_loses_nothing_else(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     let mut odd = event("a", EventType::KillSwitch, 1);
     odd.reason = "before\0after".to_owned();
@@ -407,7 +392,7 @@ async fn the_first_password_stays_and_a_new_one_ends_its_sessions(store: Arc<Sto
     for session in [&by_password, &by_token] {
         store.open_session(session, 50).await.unwrap();
         assert_eq!(store.session(&session.hash, 99).await.unwrap().as_ref(), Some(session));
-        assert_eq!(store.session(&session.hash, 100).await.unwrap(), None, "it has ended by itself");
+        assert_eq!(store.session(&session.hash, 100).await.unwrap(), None, "it has expired");
     }
     store.set_password("three").await.unwrap();
     assert_eq!(store.session(&by_password.hash, 50).await.unwrap(), None);
@@ -454,7 +439,7 @@ pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: Deliver
     }
 }
 
-async fn alert_rules_are_written_whole_and_deleted_with_their_work(store: Arc<Store>) {
+async fn alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     tx.save_alert_rule(&rule("r1")).await.unwrap();
     let changed = AlertRule { agent_id: None, enabled: false, disabled_reason: "gone".to_owned(), ..rule("r1") };
@@ -473,13 +458,14 @@ async fn alert_rules_are_written_whole_and_deleted_with_their_work(store: Arc<St
     assert_eq!(history[0].status, DeliveryStatus::GivenUp, "the history stays");
 }
 
-async fn a_notice_is_told_once_under_each_rule_and_read_back_by_status(store: Arc<Store>) {
+async fn an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
     tx.add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
-    assert_eq!(tx.last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap(), Some(10), "not the one held back");
+    let sent = tx.last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap();
+    assert_eq!(sent, Some(10), "a delivery that was held back does not count");
     assert_eq!(tx.last_sent("r1", "a", NoticeKind::WouldKill).await.unwrap(), None);
     let last = tx.last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
     assert_eq!(last.delivery_id, "d3");

@@ -1,4 +1,4 @@
-//! What filters hear: everything once, changes at once, nothing while there is nothing.
+//! What filters are told: everything in the first answer, then each change at once, and nothing while nothing changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,11 @@ async fn the_first_answer_is_full_and_the_next_ones_are_differences() {
     assert_eq!((ids(&third), third.deleted.as_slice()), (vec![], ["a".to_owned()].as_slice()));
     assert_eq!(api.sync(&cursor(&third)).await.status, 304);
     let caught_up = answer(api.sync(&cursor(&first)).await);
-    assert_eq!((ids(&caught_up), caught_up.deleted.len()), (vec!["b"], 1), "whoever missed some hears of all");
+    assert_eq!(
+        (ids(&caught_up), caught_up.deleted.len()),
+        (vec!["b"], 1),
+        "a filter that missed answers gets all changes"
+    );
 }
 
 #[tokio::test]
@@ -55,7 +59,7 @@ async fn an_empty_sidecar_answers_once_and_then_waits() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_another_life_or_of_the_future_gets_everything() {
+async fn an_unknown_epoch_or_revision_gets_a_full_answer() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let epoch = answer(sidecar.api.sync("").await).epoch;
@@ -81,10 +85,10 @@ async fn a_waiting_poll_is_woken_by_a_change() {
         eventually("the poll waits", || async { sidecar.service.envoys().iter().any(|e| e.envoy == name) }).await;
         api.report("/v1/kills", kill(&format!("k{round}"), &format!("agent-{round}"), 1)).await.ok();
         let changed = Instant::now();
-        let (news, heard) = poll.await.unwrap();
-        assert_eq!(ids(&news), [format!("agent-{round}")]);
-        cursor = news.rev;
-        delays.push(heard.saturating_duration_since(changed));
+        let (changes, arrived) = poll.await.unwrap();
+        assert_eq!(ids(&changes), [format!("agent-{round}")]);
+        cursor = changes.rev;
+        delays.push(arrived.saturating_duration_since(changed));
     }
     println!("woken after {delays:?}");
     // On an idle machine it takes a few milliseconds. A poll that was not woken would end after 20 seconds.
@@ -92,7 +96,7 @@ async fn a_waiting_poll_is_woken_by_a_change() {
 }
 
 #[tokio::test]
-async fn a_poll_waits_as_long_as_it_asked_and_then_says_that_nothing_changed() {
+async fn a_poll_waits_as_long_as_it_asked_and_then_answers_that_nothing_changed() {
     let sidecar = Sidecar::start().await;
     let epoch = answer(sidecar.api.sync("").await).epoch;
     let begun = Instant::now();
@@ -101,14 +105,14 @@ async fn a_poll_waits_as_long_as_it_asked_and_then_says_that_nothing_changed() {
 }
 
 #[tokio::test]
-async fn pages_of_a_full_answer_are_marked_and_miss_nothing_that_changes_meanwhile() {
+async fn pages_of_a_full_answer_are_marked_and_miss_no_change_in_between() {
     let sidecar = Sidecar::start().await;
     let mut tx = sidecar.store.begin().await.unwrap();
     for n in 0..2_500 {
         tx.save_agent(&Agent::new(&format!("agent-{n:04}"), 1)).await.unwrap();
     }
     tx.commit().await.unwrap();
-    // The service learns of revisions by its own changes; this one brings it up to date.
+    // The service learns of revisions from its own changes, so this one brings it up to date.
     sidecar.api.guarded("last").await;
     let mut known = std::collections::BTreeMap::new();
     let mut query = "envoy=edge".to_owned();
@@ -116,7 +120,7 @@ async fn pages_of_a_full_answer_are_marked_and_miss_nothing_that_changes_meanwhi
     loop {
         let page = answer(sidecar.api.sync(&query).await);
         pages += 1;
-        assert!(page.full, "every page says that it is part of the whole");
+        assert!(page.full, "every page is marked as part of a full answer");
         for agent in page.agents {
             known.insert(agent.agent_id.clone(), agent);
         }
@@ -134,12 +138,12 @@ async fn pages_of_a_full_answer_are_marked_and_miss_nothing_that_changes_meanwhi
     assert_eq!(known["agent-0000"].kill_switch_threshold, 3.0);
     assert!(!known.contains_key("agent-0001"));
     assert_eq!(sidecar.api.sync(&query).await.status, 304);
-    sidecar.api.guarded("news").await;
-    assert!(!answer(sidecar.api.sync(&query).await).full, "after the last page there are differences again");
+    sidecar.api.guarded("later").await;
+    assert!(!answer(sidecar.api.sync(&query).await).full, "after the last page the answers are differences");
 }
 
 #[tokio::test]
-async fn each_envoy_and_what_it_has_applied_is_listed() {
+async fn each_envoy_is_listed_with_the_revision_it_has_applied() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let first = answer(sidecar.api.sync("envoy=edge-1").await);
@@ -153,18 +157,18 @@ async fn each_envoy_and_what_it_has_applied_is_listed() {
             {"envoy": "edge-2", "connected": true, "applied_rev": null, "last_seen": "2024-01-15T10:30:00.000Z"},
         ]})
     );
-    sidecar.clock.fetch_add(60_000, Ordering::SeqCst);
+    sidecar.pass(60);
     assert_eq!(sidecar.api.get("/v1/envoys").await.ok()["envoys"][0]["connected"], false);
     let metrics = sidecar.api.get("/metrics").await.text;
     assert!(metrics.contains("kill_switch_sync_age_seconds{envoy=\"edge-1\"} 60"), "{metrics}");
 }
 
 #[tokio::test]
-async fn thousands_of_waiting_polls_all_hear_of_a_change_and_end_when_the_sidecar_stops() {
+async fn thousands_of_waiting_polls_are_all_told_of_a_change_and_end_when_the_sidecar_stops() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let epoch = answer(sidecar.api.sync("").await).epoch;
-    let wait_for_news = |since: u64| {
+    let start_polls = |since: u64| {
         let polls: Vec<_> = (0..3_000)
             .map(|n| {
                 let (service, epoch) = (Arc::clone(&sidecar.service), epoch.clone());
@@ -175,12 +179,12 @@ async fn thousands_of_waiting_polls_all_hear_of_a_change_and_end_when_the_sideca
             .collect();
         polls
     };
-    let polls = wait_for_news(1);
+    let polls = start_polls(1);
     sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 3})).await.ok();
     for poll in polls {
         assert!(matches!(poll.await.unwrap(), Synced::Answer(answer) if answer.rev == 2));
     }
-    let polls = wait_for_news(2);
+    let polls = start_polls(2);
     sidecar.service.stop();
     for poll in polls {
         assert_eq!(poll.await.unwrap(), Synced::Unchanged);

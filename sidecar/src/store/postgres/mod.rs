@@ -2,11 +2,11 @@
 //!
 //! Writers run alone, across all replicas: every transaction begins by incrementing a counter in the one row of `meta`,
 //! and so holds the lock on that row until it ends. Revisions and ids are assigned under the lock, which is why they
-//! become visible in ascending order. Transactions are READ COMMITTED on purpose: a writer that waited for the lock must
-//! see what the previous one wrote, not a snapshot from before the wait.
+//! become visible in ascending order. Transactions are READ COMMITTED on purpose: a writer that waited for the lock
+//! must see what the previous one wrote, not a snapshot from before the wait.
 //!
-//! A commit waits for the disk (`synchronous_commit`) and notifies the other replicas (see [`watch`]). Within one replica
-//! writers queue for a single connection, so that the other connections stay free for readers.
+//! A commit waits for the disk (`synchronous_commit`) and notifies the other replicas (see [`watch`]). Within one
+//! replica writers queue for a single connection, so that the other connections stay free for readers.
 
 use std::str::FromStr as _;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! Each transaction sends a notification (`NOTIFY`) with the name of the replica and the number of the commit, and the
 //! database passes it on only if the transaction is committed. Notifications that arrive while nobody listens are lost,
 //! so a replica that starts to listen assumes that something has changed. A connection can also stop receiving without
-//! being broken, behind a pooler or a firewall, so after some seconds of silence the replica reads the number of commits.
+//! being broken, behind a pooler or a firewall, so after some seconds of silence the replica reads the number of
+//! commits.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -108,10 +109,10 @@ pub(super) fn payload(replica: &str, number: i64) -> String {
 
 /// Returns a random name, which no other replica has.
 pub(super) fn random_name() -> Result<String> {
-    let mut bytes = [0_u8; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| StoreError::Unavailable(format!("random numbers are not available: {error}")))?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+    let number = getrandom::u64();
+    let number =
+        number.map_err(|error| StoreError::Unavailable(format!("random numbers are not available: {error}")))?;
+    Ok(format!("{number:016x}"))
 }
 
 /// Opens a connection that belongs to no pool, so that losing it does not reduce the number of the others.
