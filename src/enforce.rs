@@ -140,7 +140,6 @@ impl Subject {
         let (score, threshold) = (judged.score.value, record.threshold);
         let numbers = format!("score {}, threshold {}", shown(score), shown(threshold));
         host.log(Level::Warn, &format!("agent {agent} {word}: {reason} ({numbers})"));
-        let tools = turn.tool_names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let report = KillReport {
             kill_id: format!("{:016x}{:016x}", host.random(), host.random()),
             agent_id: agent.to_owned(),
@@ -154,7 +153,7 @@ impl Subject {
             counting: record.counting,
             signals: judged.score.signals,
             reason,
-            tools,
+            tools: turn.tool_names.clone(),
             matches,
             excerpt: evidence.excerpt,
         };

@@ -12,7 +12,7 @@
 use std::rc::Rc;
 
 use crate::config::{AcceptEncoding, Evidence as Keep, Hold, InactiveReply, OnNoPolicy};
-use crate::decode::answer::{AnswerReader, Head};
+use crate::decode::answer::{AnswerReader, ResponseHead};
 use crate::decode::envelope::{self, Envelope};
 use crate::decode::format::by_path;
 use crate::decode::request::{end_of_request, request};
@@ -290,9 +290,13 @@ impl Stream {
         if headers.compressed {
             return host.count(Metric::AnswersUnread, 1);
         }
-        let head = Head { status: headers.status, content_type: headers.content_type };
-        let reader =
-            AnswerReader::with(self.worker.take_text(), awaited.format, head, self.worker.config.max_event_bytes);
+        let head = ResponseHead { status: headers.status, content_type: headers.content_type };
+        let reader = AnswerReader::with_fingerprinter(
+            self.worker.take_text(),
+            awaited.format,
+            head,
+            self.worker.config.max_event_bytes,
+        );
         self.phase = Phase::Read(awaited, Box::new(reader));
         if ended {
             self.response_end(host);
@@ -315,7 +319,7 @@ impl Stream {
     pub fn response_end(&mut self, host: &impl StreamHost) {
         let phase = std::mem::replace(&mut self.phase, Phase::Pass);
         if let Phase::Read(awaited, reader) = phase {
-            let (answer, text) = reader.finish_with();
+            let (answer, text) = reader.finish_into_parts();
             self.worker.give_back(text);
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);

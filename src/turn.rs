@@ -125,8 +125,8 @@ pub struct Turn {
     pub input: Fingerprint,
     /// The tools it is about.
     pub tools: ToolTurn,
-    /// Their names, for people.
-    pub tool_names: String,
+    /// The names of these tools, each once. Only reports use them.
+    pub tool_names: Vec<String>,
 }
 
 /// Why a request says nothing that could be judged. It is forwarded, and counted.

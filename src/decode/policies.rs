@@ -83,7 +83,7 @@ fn list<'a, T>(
 }
 
 fn text(value: Json<'_>) -> Option<String> {
-    String::from_utf8(value.string()?.plain().into_owned()).ok()
+    String::from_utf8(value.string()?.unescaped().into_owned()).ok()
 }
 
 fn flag(value: Json<'_>) -> Option<bool> {
@@ -103,7 +103,7 @@ fn decimal(value: Json<'_>) -> Option<f64> {
 }
 
 fn deactivated_by(value: Json<'_>) -> Option<DeactivatedBy> {
-    match &*value.string()?.plain() {
+    match &*value.string()?.unescaped() {
         b"kill_switch" => Some(DeactivatedBy::KillSwitch),
         b"manual" => Some(DeactivatedBy::Manual),
         _ => None,
@@ -111,7 +111,7 @@ fn deactivated_by(value: Json<'_>) -> Option<DeactivatedBy> {
 }
 
 fn to_action(value: Json<'_>) -> Option<Action> {
-    match &*value.string()?.plain() {
+    match &*value.string()?.unescaped() {
         b"deactivate" => Some(Action::Deactivate),
         b"block" => Some(Action::Block),
         b"observe" => Some(Action::Observe),
@@ -120,7 +120,7 @@ fn to_action(value: Json<'_>) -> Option<Action> {
 }
 
 fn to_counting(value: Json<'_>) -> Option<Counting> {
-    match &*value.string()?.plain() {
+    match &*value.string()?.unescaped() {
         b"literal" => Some(Counting::Literal),
         b"progress" => Some(Counting::Progress),
         _ => None,

@@ -13,8 +13,8 @@ pub struct Asked<'a> {
     pub counting: Counting,
     /// The tools that it is about.
     pub tools: ToolTurn,
-    /// Their names, separated by commas; empty where they are not known.
-    pub tool_names: &'a str,
+    /// The names of the tools; empty if they are not known.
+    pub tool_names: &'a [String],
 }
 
 /// One sentence: what was repeated, how often, within how many calls. `matches` are all past calls that are repeated.
@@ -38,9 +38,8 @@ pub fn explain(matches: &[Match], asked: Asked<'_>) -> String {
 }
 
 fn tool_call(asked: Asked<'_>) -> String {
-    let several = asked.tool_names.contains(", ");
-    let plural = if several { "s" } else { "" };
-    let name = if asked.tool_names.is_empty() { String::new() } else { format!(" {}", asked.tool_names) };
+    let plural = if asked.tool_names.len() > 1 { "s" } else { "" };
+    let name = if asked.tool_names.is_empty() { String::new() } else { format!(" {}", asked.tool_names.join(", ")) };
     let result = match (asked.counting, asked.tools) {
         (Counting::Literal, _) => String::new(),
         // The result of the call at hand will never come.
@@ -78,7 +77,11 @@ mod tests {
         }
     }
 
-    fn asked(counting: Counting, tool_names: &str) -> Asked<'_> {
+    fn names<const N: usize>(names: [&str; N]) -> [String; N] {
+        names.map(str::to_owned)
+    }
+
+    fn asked(counting: Counting, tool_names: &[String]) -> Asked<'_> {
         Asked { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
     }
 
@@ -86,15 +89,15 @@ mod tests {
     fn a_tool_call_is_named_and_its_input_not_told_twice() {
         let matches: Vec<_> = [2, 4, 6, 8].map(|ago| repeat(ago, Some(0), None, true)).into();
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "read_file")),
+            explain(&matches, asked(Counting::Progress, &names(["read_file"]))),
             "the same tool call read_file with the same result 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "grep, read_file")),
+            explain(&matches, asked(Counting::Progress, &names(["grep", "read_file"]))),
             "the same tool calls grep, read_file with the same results 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, asked(Counting::Progress, "")),
+            explain(&matches, asked(Counting::Progress, &[])),
             "the same tool call with the same result 5 times in the last 9 calls",
             "where the request does not name the tools"
         );
@@ -105,7 +108,7 @@ mod tests {
         let mut matches: Vec<_> = (1..=10).map(|ago| repeat(ago, Some(0), None, false)).collect();
         matches[3].same_tool_call = true;
         assert_eq!(
-            explain(&matches, asked(Counting::Literal, "grep")),
+            explain(&matches, asked(Counting::Literal, &names(["grep"]))),
             "the same tool call grep 2 times and the same input 11 times in the last 11 calls"
         );
     }
@@ -115,7 +118,7 @@ mod tests {
         let mut matches: Vec<_> = (2..=5).map(|ago| repeat(ago, Some(0), Some(0), false)).collect();
         matches.insert(0, repeat(1, Some(0), None, false));
         let said =
-            |matches: &[Match]| explain(matches, Asked { tools: ToolTurn::None, ..asked(Counting::Progress, "") });
+            |matches: &[Match]| explain(matches, Asked { tools: ToolTurn::None, ..asked(Counting::Progress, &[]) });
         assert_eq!(said(&matches), "the same input 6 times and the same answer 5 times in the last 6 calls");
         matches[4].response_distance = Some(2);
         assert_eq!(said(&matches), "the same input 6 times and nearly the same answer 5 times in the last 6 calls");
@@ -127,7 +130,7 @@ mod tests {
         let matches: Vec<_> = (1..=5).map(|ago| repeat(ago, Some(0), None, true)).collect();
         let tools = ToolTurn::Call(ToolSignature::new(1));
         assert_eq!(
-            explain(&matches, Asked { tools, ..asked(Counting::Progress, "get_weather") }),
+            explain(&matches, Asked { tools, ..asked(Counting::Progress, &names(["get_weather"])) }),
             "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls"
         );
     }

@@ -122,7 +122,7 @@ impl Judge {
     }
 
     /// Why the window's last call has the score it has: in words, and the past calls that it repeats.
-    pub fn explain(&self, window: &Window, tool_names: &str) -> (String, Vec<Match>) {
+    pub fn explain(&self, window: &Window, tool_names: &[String]) -> (String, Vec<Match>) {
         let matches = self.matches(window);
         let tools = window.last(1).latest().map(|now| now.tools).unwrap_or_default();
         (explain(&matches, Asked { counting: self.counting, tools, tool_names }), matches)

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use agent_kill_switch::config::{Config, ConfigError};
-use agent_kill_switch::decode::answer::{AnswerReader, Head};
+use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::fingerprint::patterns::Pattern;
@@ -83,7 +83,7 @@ impl StepReader {
     }
 
     fn answer(&self, turn: &Turn, status: u16, body: &[u8]) -> Answer {
-        let head = Head { status, content_type: content_type(body) };
+        let head = ResponseHead { status, content_type: content_type(body) };
         let mut reader = AnswerReader::new(turn.format, head, Rc::clone(&self.patterns), self.max_event_bytes);
         reader.push(body);
         reader.finish()
