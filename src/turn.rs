@@ -125,8 +125,8 @@ pub struct Turn {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
-    /// The names of these tools.
-    pub tool_names: String,
+    /// The names of these tools, each once. Only reports use them.
+    pub tool_names: Vec<String>,
 }
 
 /// Why a request cannot be scored. It is forwarded and counted.

@@ -37,7 +37,7 @@ proptest! {
             let mut after = Agent::new();
             after.window = agent.window.clone();
             after.ask(&probe);
-            let (reason, _) = after.scorer.explain(&after.window, name);
+            let (reason, _) = after.scorer.explain(&after.window, &[name.to_owned()]);
             let in_window = &brought[brought.len().saturating_sub(20)..];
             let now = brought[brought.len() - 1];
             let times = in_window.iter().filter(|step| **step == now).count();
@@ -64,7 +64,7 @@ fn weak_repeats_are_counted_one_by_one_though_two_of_them_score_as_one() {
         chat.step(&mut agent, &[call]);
     }
     agent.ask(&chat.body());
-    let (reason, matches) = agent.scorer.explain(&agent.window, "run");
+    let (reason, matches) = agent.scorer.explain(&agent.window, &["run".to_owned()]);
     assert_eq!(reason, "the same tool call run with the same result 5 times in the last 9 calls");
     assert_eq!((matches.len(), agent.last().signals.repeated_tool_calls), (4, 2));
 }
@@ -76,7 +76,7 @@ fn prompts_alone_and_prompts_with_answers_are_told_apart() {
         alone.chat("Please go on with the plan.", &sentence(n));
         both.chat(&format!("Where is order #{}?", 7000 + n), "I cannot find that order in the system.");
     }
-    let reason = |agent: &Agent| agent.scorer.explain(&agent.window, "").0;
+    let reason = |agent: &Agent| agent.scorer.explain(&agent.window, &[]).0;
     assert_eq!(reason(&alone), "the same input 4 times in the last 4 calls");
     assert_eq!(reason(&both), "the same input 4 times and the same answer 3 times in the last 4 calls");
 }
@@ -88,6 +88,6 @@ fn literal_counting_names_the_unchanging_message_and_the_tool() {
         chat.step(&mut agent, &[("run", json!({}), sentence(n))]);
     }
     agent.call(&chat.body(), words("done"));
-    let (reason, _) = agent.scorer.explain(&agent.window, "run");
+    let (reason, _) = agent.scorer.explain(&agent.window, &["run".to_owned()]);
     assert_eq!(reason, "the same tool call run 5 times and the same input 6 times in the last 6 calls");
 }

@@ -8,7 +8,7 @@ mod seeds;
 
 use std::rc::Rc;
 
-use agent_kill_switch::decode::answer::{AnswerReader, Head};
+use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::frames::Frames;
 use agent_kill_switch::decode::json::Json;
 use agent_kill_switch::decode::request::request;
@@ -53,10 +53,10 @@ pub fn decode(data: &[u8]) {
     let content_type = CONTENT_TYPES[usize::from(flags >> 1) % CONTENT_TYPES.len()];
     let cap = if flags & 0x80 == 0 { 1 << 20 } else { 256 };
     let read = |size: usize| {
-        let head = Head { status: 200, content_type: content_type.as_bytes() };
+        let head = ResponseHead { status: 200, content_type: content_type.as_bytes() };
         let mut reader = AnswerReader::new(format, head, Rc::from([]), cap);
         body.chunks(size).for_each(|chunk| reader.push(chunk));
-        (reader.tool_names(), reader.finish())
+        reader.finish()
     };
     let whole = read(usize::MAX);
     assert_eq!(read(usize::from(*size) + 1), whole, "chunking changes nothing");

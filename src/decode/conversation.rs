@@ -1,53 +1,57 @@
-//! A list of messages to what is new in it.
+//! Finds what is new in a list of messages.
 //!
-//! Walked from the end, only as far as need be. Messages of the model that follow each other are one answer: the
-//! Responses API makes an item of every call.
+//! The list is walked from its end, and only as far as necessary. Consecutive messages of the model are one answer: the
+//! Responses API makes a separate item of every call.
 
 use super::json::Json;
-use super::messages::{Message, Messages, Speaker};
+use super::messages::{Message, Messages, Role};
 use super::text::push_content;
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
 use crate::wire::Counting;
 
-/// Messages that are read at once. Of more than that since the model last spoke, the older ones are left out: what is
-/// kept of each message is many times as large as the shortest message.
-const NEWS_MAX: usize = 1024;
+/// The most messages that are read. If there are more since the model last spoke, the older ones are ignored: what is
+/// remembered of a message takes many times the bytes of the shortest message.
+const NEW_MESSAGES_MAX: usize = 1024;
 
-/// What a request brings.
+/// The tools that a conversation is about.
 #[derive(Debug, Default)]
-pub struct Fresh {
+pub struct ConversationTools {
     /// The calls that the model made last.
     pub calls: ToolCalls,
-    /// Whether results of those calls are part of what is new.
+    /// Whether the new messages contain results of calls.
     pub has_results: bool,
 }
 
-/// Pushes what is new in `messages` into `text`.
-pub fn read(messages: Messages<'_>, counting: Counting, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+/// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
+pub fn read(
+    messages: Messages<'_>,
+    counting: Counting,
+    text: &mut Fingerprinter,
+) -> Result<ConversationTools, Malformed> {
     match counting {
         Counting::Literal => read_literal(messages, text),
         Counting::Progress => read_progress(messages, text),
     }
 }
 
-/// The last user message; without one, the last message. Tool calls: those of the model's last answer.
-fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
+/// Reads the last user message, or the last message if there is none, and the tool calls of the model's last answer.
+fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
     let mut last = None;
     let mut user = None;
-    let mut fresh = Fresh::default();
+    let mut tools = ConversationTools::default();
     let mut in_answer = false;
     let mut answer_done = false;
     for message in messages {
         let message = message?;
         last.get_or_insert(message);
-        let is_model = message.speaker == Speaker::Model;
+        let is_model = message.role == Role::Model;
         answer_done |= in_answer && !is_model;
         in_answer |= is_model;
-        match message.speaker {
-            Speaker::Model if !answer_done => calls(&message, &mut fresh.calls)?,
-            Speaker::Result => fresh.has_results |= !in_answer,
+        match message.role {
+            Role::Model if !answer_done => add_calls(&message, &mut tools.calls)?,
+            Role::ToolResult => tools.has_results |= !in_answer,
             _ => {}
         }
         if user.is_none() && message.is_of_user()? {
@@ -60,62 +64,62 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fres
     if let Some(message) = user.or(last) {
         push(&message, text)?;
     }
-    Ok(fresh)
+    Ok(tools)
 }
 
-/// All that came since the model last spoke, and what it called then.
-fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Fresh, Malformed> {
-    let mut fresh = Fresh::default();
-    let mut news = News::default();
+/// Reads everything since the model last spoke, and the tool calls that it made then.
+fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+    let mut tools = ConversationTools::default();
+    let mut new = NewMessages::default();
     let mut last = None;
-    let mut calling = false;
+    let mut in_answer = false;
     for message in messages {
         let message = message?;
         last.get_or_insert(message);
-        match message.speaker {
-            // The beginning of an answer that the client asks the model to go on with.
-            Speaker::Model if news.is_empty() => {}
-            Speaker::Model => {
-                calls(&message, &mut fresh.calls)?;
-                calling = true;
+        match message.role {
+            // The start of an answer, which the client asks the model to continue.
+            Role::Model if new.is_empty() => {}
+            Role::Model => {
+                add_calls(&message, &mut tools.calls)?;
+                in_answer = true;
             }
-            _ if calling => break,
-            Speaker::Instructions => {}
-            Speaker::User | Speaker::Result => {
-                fresh.has_results |= message.speaker == Speaker::Result;
-                news.add(message);
+            _ if in_answer => break,
+            Role::Instructions => {}
+            Role::User | Role::ToolResult => {
+                tools.has_results |= message.role == Role::ToolResult;
+                new.add(message);
             }
         }
     }
-    for message in news.or(last).oldest_first() {
+    for message in new.or(last).oldest_first() {
         push(message, text)?;
         text.end_part();
     }
-    Ok(fresh)
+    Ok(tools)
 }
 
-/// What came since the model last spoke. Mostly that is one message: only more of them need a list.
+/// The messages since the model last spoke. Usually there is one; only more of them need a list.
 #[derive(Default)]
-struct News<'a> {
+struct NewMessages<'a> {
     latest: Option<Message<'a>>,
     older: Vec<Message<'a>>,
 }
 
-impl<'a> News<'a> {
+impl<'a> NewMessages<'a> {
     fn is_empty(&self) -> bool {
         self.latest.is_none()
     }
 
-    /// Adds a message that came before the others.
+    /// Adds a message that is older than the others.
     fn add(&mut self, message: Message<'a>) {
         if self.latest.is_none() {
             self.latest = Some(message);
-        } else if self.older.len() + 1 < NEWS_MAX {
+        } else if self.older.len() + 1 < NEW_MESSAGES_MAX {
             self.older.push(message);
         }
     }
 
-    /// These, or where there are none, another message.
+    /// Adds `other` if there are no messages.
     fn or(self, other: Option<Message<'a>>) -> Self {
         Self { latest: self.latest.or(other), ..self }
     }
@@ -125,20 +129,20 @@ impl<'a> News<'a> {
     }
 }
 
-/// Pushes what a message says.
+/// Pushes the content of a message.
 fn push(message: &Message<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if let Some(images) = message.parts.images.filter(|images| !images.is_null()) {
+    if let Some(images) = message.members.images.filter(|images| !images.is_null()) {
         text.push_opaque(images.text());
     }
-    message.parts.content.map_or(Ok(()), |content| push_content(content, text))
+    message.members.content.map_or(Ok(()), |content| push_content(content, text))
 }
 
-/// The tool calls of a model's message, wherever its format puts them.
-fn calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
-    if message.parts.tag.is_some_and(is_call) {
-        return add_call(message.whole, calls);
+/// Adds the tool calls of a model's message, wherever its format puts them.
+fn add_calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
+    if message.members.item_type.is_some_and(is_call) {
+        return add_call(message.json, calls);
     }
-    if let Some(listed) = message.parts.calls {
+    if let Some(listed) = message.members.calls {
         if listed.is_object() {
             add_call(listed, calls)?;
         }
@@ -152,7 +156,7 @@ fn calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> 
     Ok(())
 }
 
-/// Whether an item of the Responses API calls a tool, rather than being a message that holds calls.
-fn is_call(tag: Json<'_>) -> bool {
-    tag.string().is_some_and(|tag| tag.plain().ends_with(b"_call"))
+/// Returns whether an item of the Responses API is itself a tool call.
+fn is_call(item_type: Json<'_>) -> bool {
+    item_type.string().is_some_and(|name| name.unescaped().ends_with(b"_call"))
 }

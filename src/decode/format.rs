@@ -1,7 +1,6 @@
-//! Which API a request speaks: by its path and by the shape of its body.
+//! Decides which API a request speaks, by its path and by the shape of its body.
 //!
-//! Paths are matched by how they end, since gateways put prefixes before them. Where the path says nothing, the body
-//! does.
+//! Only the end of a path is compared, since gateways put prefixes before it. If the path is unknown, the body decides.
 
 use super::json::Json;
 use crate::scan::Malformed;
@@ -12,13 +11,13 @@ use crate::turn::Format;
 pub struct Fields<'a> {
     /// `messages`, in most chat formats.
     pub messages: Option<Json<'a>>,
-    /// `input`, in the Responses API.
+    /// `input` of the Responses API.
     pub input: Option<Json<'a>>,
-    /// `contents`, in Gemini's.
+    /// `contents` of Gemini.
     pub contents: Option<Json<'a>>,
-    /// `prompt`, in completions.
+    /// `prompt` of completions.
     pub prompt: Option<Json<'a>>,
-    /// `images` beside a prompt, in Ollama's `generate`.
+    /// `images` next to a prompt, in Ollama's `generate`.
     pub images: Option<Json<'a>>,
     /// `params` of JSON-RPC.
     pub params: Option<Json<'a>>,
@@ -26,17 +25,17 @@ pub struct Fields<'a> {
     pub json_rpc: bool,
     /// `method` of JSON-RPC.
     method: Option<Json<'a>>,
-    /// Whether it has what only Anthropic's requests have beside `messages`.
+    /// Whether there is a member that only Anthropic's requests have next to `messages`.
     anthropic: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads them off, in one pass over the body.
+    /// Reads the members in one pass over the body.
     pub fn read(root: Json<'a>) -> Result<Self, Malformed> {
         let mut fields = Self::default();
         for member in root.members() {
             let (name, value) = member?;
-            match &*name.plain() {
+            match &*name.unescaped() {
                 b"messages" => fields.messages = Some(value),
                 b"input" => fields.input = Some(value),
                 b"contents" => fields.contents = Some(value),
@@ -52,14 +51,14 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// What is asked: messages before a prompt, and what says something before what does not.
-    pub fn asked(&self) -> Option<Asked<'a>> {
-        let lists = [self.messages, self.input, self.contents].into_iter().flatten().map(Asked::Messages);
-        let all = lists.chain(self.prompt.map(Asked::Prompt));
-        all.clone().find(|asked| !asked.is_empty()).or(all.last())
+    /// Returns the input of the request. Messages are preferred to a prompt, and members with content to empty ones.
+    pub fn request_input(&self) -> Option<RequestInput<'a>> {
+        let lists = [self.messages, self.input, self.contents].into_iter().flatten().map(RequestInput::Messages);
+        let all = lists.chain(self.prompt.map(RequestInput::Prompt));
+        all.clone().find(|input| !input.is_empty()).or(all.last())
     }
 
-    /// Whether the method itself asks for a stream (A2A).
+    /// Returns whether the method of the request asks for a stream (A2A).
     pub fn streams(&self) -> bool {
         self.json_rpc && self.is_method("message/stream")
     }
@@ -69,56 +68,58 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a request asks, and how it is put.
+/// The input of a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
-    /// As messages or items.
+pub enum RequestInput<'a> {
+    /// Messages or items.
     Messages(Json<'a>),
-    /// As a prompt, or several.
+    /// One or several prompts.
     Prompt(Json<'a>),
 }
 
-impl Asked<'_> {
+impl RequestInput<'_> {
     fn is_empty(&self) -> bool {
         let (Self::Messages(value) | Self::Prompt(value)) = self;
         value.is_null() || (value.is_array() && value.elements().next().is_none())
     }
 }
 
-/// Decides the format: the one that the path tells, if the body can be of that format.
-pub fn choose(told: Option<Format>, fields: &Fields<'_>) -> Format {
+/// Decides the format: the one of the path, if the body can be of that format, else by the shape of the body.
+pub fn choose(of_path: Option<Format>, fields: &Fields<'_>) -> Format {
     if fields.json_rpc {
-        return match () {
-            () if fields.is_method("tools/call") => Format::Mcp,
-            () if A2A_METHODS.iter().any(|name| fields.is_method(name)) => Format::A2a,
-            () => Format::Other,
+        return if fields.is_method("tools/call") {
+            Format::Mcp
+        } else if A2A_METHODS.iter().any(|name| fields.is_method(name)) {
+            Format::A2a
+        } else {
+            Format::Other
         };
     }
-    match told {
-        Some(format) if fields.asked().is_some() => format,
+    match of_path {
+        Some(format) if fields.request_input().is_some() => format,
         _ => by_shape(fields),
     }
 }
 
-/// What A2A calls it to ask an agent something, in this version of it and in those before and after.
+/// The methods by which A2A sends a message to an agent, in all of its versions.
 const A2A_METHODS: [&str; 6] =
     ["message/send", "message/stream", "tasks/send", "tasks/sendSubscribe", "SendMessage", "SendStreamingMessage"];
 
-/// Whether the path is one where the same text is only counted, embedded or checked. Clients do that right before they
-/// ask it, and would seem to ask everything twice.
-pub fn is_no_call(path: &[u8]) -> bool {
+/// Returns whether the path only counts, embeds or checks a text. Clients often do that right before they send the text to
+/// a model, and would seem to send everything twice.
+pub fn is_not_a_call(path: &[u8]) -> bool {
     let path = Ending::of(path);
-    NO_CALLS.iter().any(|(before, last)| path.is(before, last))
+    NOT_CALLS.iter().any(|(before, last)| path.is(before, last))
 }
 
-/// What the path says of itself. Bodies that do not fit are judged by their shape.
+/// Returns the format of a path, if it is a known one.
 pub fn by_path(path: &[u8]) -> Option<Format> {
     let path = Ending::of(path);
     CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
 }
 
-/// The last two steps of paths where nothing is asked; of most, the last one says enough.
-const NO_CALLS: [(&str, &str); 11] = [
+/// The ends of the paths that are not calls. Most are identified by their last segment.
+const NOT_CALLS: [(&str, &str); 11] = [
     ("", "/count_tokens"),
     ("", "/count-tokens"),
     ("", ":countTokens"),
@@ -132,7 +133,7 @@ const NO_CALLS: [(&str, &str); 11] = [
     ("", "/rerank"),
 ];
 
-/// The same of paths where something is. None is among the others.
+/// The ends of the paths of calls, and their formats.
 const CALLS: [(&str, &str, Format); 11] = [
     ("/chat", "/completions", Format::OpenAiChat),
     ("", "/completions", Format::OpenAiCompletions),
@@ -147,8 +148,8 @@ const CALLS: [(&str, &str, Format); 11] = [
     ("/v2", "/chat", Format::Cohere),
 ];
 
-/// How a path ends, a query aside: its last step, with the slash or colon before it. Most steps differ in length
-/// already, which makes comparing them cheap.
+/// The end of a path, without its query: the last segment with the slash or colon before it, and what is before that.
+/// Most segments differ in length, which makes comparing them cheap.
 struct Ending<'a> {
     before: &'a [u8],
     last: &'a [u8],
@@ -184,14 +185,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_path_is_a_call_and_none() {
+    fn every_known_path_is_either_a_call_or_not() {
         for (before, last, format) in CALLS {
             let path = format!("/v1{before}{last}");
-            assert_eq!((by_path(path.as_bytes()), is_no_call(path.as_bytes())), (Some(format), false), "{path}");
+            assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (Some(format), false), "{path}");
         }
-        for (before, last) in NO_CALLS {
+        for (before, last) in NOT_CALLS {
             let path = format!("/v1{before}{last}/?a=/messages");
-            assert_eq!((by_path(path.as_bytes()), is_no_call(path.as_bytes())), (None, true), "{path}");
+            assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (None, true), "{path}");
         }
         assert!(
             by_path(b"completions").is_none() && by_path(b"/other-completions").is_none() && by_path(b"").is_none()

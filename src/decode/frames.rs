@@ -1,13 +1,14 @@
-//! A response body, in chunks of any size, to the JSON documents in it.
+//! Cuts a response body, which comes in chunks of any size, into JSON documents.
 //!
-//! Three framings: server-sent events; JSON values one after the other, which covers a plain JSON answer, NDJSON and the
-//! JSON array that Gemini streams; and AWS event streams. All work on bytes: a character split between two chunks is
-//! whole again before anyone looks at it. A frame longer than the cap is skipped, not grown, and counted, as is one that
-//! begins like JSON and is not.
+//! There are three framings: server-sent events; JSON values one after the other, which covers a single JSON document,
+//! NDJSON and the JSON array that Gemini streams; and AWS event streams. All work on bytes, so a character that is split
+//! between two chunks is complete again before anything reads it. A document that exceeds the limit is skipped without
+//! storing it, and counted. So is one that begins like JSON but is malformed.
 
 use memchr::{memchr, memchr2};
 
-use super::json::{Json, container_len};
+use super::json::Json;
+use super::json::bounds::container_len;
 use crate::scan::Malformed;
 
 /// How a body is cut into documents.
@@ -31,15 +32,17 @@ pub struct Frames {
 impl Frames {
     /// Chooses the framing by content type.
     pub fn new(content_type: &[u8], max_bytes: usize) -> Self {
-        let framing = match () {
-            () if is_type(content_type, b"text/event-stream") => Framing::Events(Events::default()),
-            () if is_type(content_type, b"application/vnd.amazon.eventstream") => Framing::Aws(Aws::default()),
-            () => Framing::Values(Values::default()),
+        let framing = if is_type(content_type, b"text/event-stream") {
+            Framing::Events(Events::default())
+        } else if is_type(content_type, b"application/vnd.amazon.eventstream") {
+            Framing::Aws(Aws::default())
+        } else {
+            Framing::Values(Values::default())
         };
         Self { framing, frame: Frame::new(max_bytes) }
     }
 
-    /// Takes the next chunk and passes on every document that it completes.
+    /// Takes the next chunk, and calls `each` with every document that it completes.
     pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Json<'_>)) {
         while let Some(&first) = chunk.first() {
             if let Framing::Values(Values { depth: 0, .. }) = self.framing
@@ -61,7 +64,7 @@ impl Frames {
         }
     }
 
-    /// Says that the body has ended. An event needs no blank line after it then; other documents must be whole.
+    /// Ends the body. The last event needs no blank line after it; other documents must be complete.
     pub fn finish(&mut self, each: &mut dyn FnMut(Json<'_>)) {
         let cut_short = match &mut self.framing {
             Framing::Events(_) => {
@@ -74,31 +77,31 @@ impl Frames {
         self.frame.skipped += u32::from(cut_short);
     }
 
-    /// Documents that were too long, that the end of the body cut short, or that are none.
+    /// Returns how many documents were too long, malformed, or cut short by the end of the body.
     pub fn skipped(&self) -> u32 {
         self.frame.skipped
     }
 }
 
-/// Whether a content type begins like this, in any case.
+/// Returns whether a content type begins with `beginning`, ignoring case.
 pub fn is_type(content_type: &[u8], beginning: &[u8]) -> bool {
     content_type.get(..beginning.len()).is_some_and(|text| text.eq_ignore_ascii_case(beginning))
 }
 
-/// A step through a chunk: as many bytes at once as are of one kind.
+/// How far a step through a chunk has come.
 struct Taken {
     bytes: usize,
-    /// Whether a document is whole.
+    /// Whether these bytes complete a document.
     completes: bool,
 }
 
 impl Taken {
-    fn some(bytes: usize) -> Self {
+    fn bytes(bytes: usize) -> Self {
         Self { bytes, completes: false }
     }
 }
 
-/// The document that is being gathered.
+/// The document that is being collected.
 #[derive(Clone, Debug)]
 struct Frame {
     bytes: Vec<u8>,
@@ -119,21 +122,21 @@ impl Frame {
     }
 
     /// Adds the first bytes of a chunk.
-    fn add_some(&mut self, chunk: &[u8], bytes: usize) -> Taken {
+    fn add_from(&mut self, chunk: &[u8], bytes: usize) -> Taken {
         self.add(chunk.get(..bytes).unwrap_or(chunk));
-        Taken::some(bytes)
+        Taken::bytes(bytes)
     }
 
-    /// Passes on what was gathered.
+    /// Passes the collected document on.
     fn deliver(&mut self, each: &mut dyn FnMut(Json<'_>)) {
-        let gathered = std::mem::take(&mut self.bytes);
-        self.pass(&gathered, each);
-        self.bytes = gathered;
+        let document = std::mem::take(&mut self.bytes);
+        self.pass(&document, each);
+        self.bytes = document;
         self.bytes.clear();
         self.too_long = false;
     }
 
-    /// Passes on a document, or counts it as skipped.
+    /// Passes a document on, or counts it as skipped.
     fn pass(&mut self, document: &[u8], each: &mut dyn FnMut(Json<'_>)) {
         match Json::root(document) {
             _ if self.too_long || document.len() > self.max_bytes => self.skipped += 1,
@@ -143,34 +146,34 @@ impl Frame {
     }
 }
 
-/// The first object of a chunk and what is after it, if all of the object is there: most answers in one piece come in one
-/// chunk, and are read where they lie.
+/// Returns the first object of a chunk and what is after it, if the object is complete. Most answers that are not streamed
+/// come in one chunk, and are read without copying them.
 fn whole_object(chunk: &[u8]) -> Option<(&[u8], &[u8])> {
     let object = chunk.get(memchr(b'{', chunk)?..)?;
     object.split_at_checked(container_len(object)?)
 }
 
-/// Server-sent events: the `data:` lines of each event, up to a blank line.
+/// Server-sent events. A document is the `data:` lines of an event, which ends at a blank line.
 #[derive(Clone, Debug)]
 pub struct Events {
     line: Line,
-    /// How many bytes of a byte order mark the body has begun with; all of it, or anything else, settles that.
+    /// How many bytes of a byte order mark have been skipped. All three, once anything else has come.
     mark: usize,
-    /// The last byte was a carriage return: a line feed after it ends no second line.
+    /// Whether the last byte was a carriage return. A line feed after it does not end another line.
     after_return: bool,
     has_data: bool,
 }
 
-/// Where in a line of an event.
+/// The position in a line of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// In its name, which matches this many bytes of `data:`.
+    /// In the name of the field, of which this many bytes match `data:`.
     Name(usize),
     /// Right after `data:`, where one space is skipped.
     Space,
     /// In the data.
     Data,
-    /// In a line of another name.
+    /// In another field.
     Other,
 }
 
@@ -186,11 +189,11 @@ impl Events {
         const NAME: &[u8] = b"data:";
         if MARK.get(self.mark) == Some(&byte) {
             self.mark += 1;
-            return Taken::some(1);
+            return Taken::bytes(1);
         }
         self.mark = MARK.len();
         if byte == b'\n' && std::mem::take(&mut self.after_return) {
-            return Taken::some(1);
+            return Taken::bytes(1);
         }
         self.after_return = byte == b'\r';
         if byte == b'\n' || byte == b'\r' {
@@ -202,19 +205,19 @@ impl Events {
                 if self.line == Line::Space && std::mem::replace(&mut self.has_data, true) {
                     frame.add(b"\n");
                 }
-                Taken::some(1)
+                Taken::bytes(1)
             }
             Line::Space if byte == b' ' => {
                 self.line = Line::Data;
-                Taken::some(1)
+                Taken::bytes(1)
             }
             Line::Space | Line::Data => {
                 self.line = Line::Data;
-                frame.add_some(chunk, line_len(chunk))
+                frame.add_from(chunk, line_len(chunk))
             }
             Line::Name(_) | Line::Other => {
                 self.line = Line::Other;
-                Taken::some(line_len(chunk))
+                Taken::bytes(line_len(chunk))
             }
         }
     }
@@ -227,7 +230,7 @@ impl Events {
     }
 }
 
-/// JSON values: objects one after the other, with anything between them, an outer array's brackets included.
+/// JSON objects one after the other. Anything between them is ignored, such as the brackets of an array around them.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     depth: usize,
@@ -238,40 +241,40 @@ pub struct Values {
 impl Values {
     fn take(&mut self, chunk: &[u8], frame: &mut Frame) -> Taken {
         if self.depth == 0 {
-            let Some(start) = memchr(b'{', chunk) else { return Taken::some(chunk.len()) };
+            let Some(start) = memchr(b'{', chunk) else { return Taken::bytes(chunk.len()) };
             self.depth = 1;
             frame.add(b"{");
-            return Taken::some(start + 1);
+            return Taken::bytes(start + 1);
         }
         if self.in_string {
             return self.take_string(chunk, frame);
         }
         let Some(at) = chunk.iter().position(|&byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')) else {
-            return frame.add_some(chunk, chunk.len());
+            return frame.add_from(chunk, chunk.len());
         };
         match chunk.get(at) {
             Some(b'"') => self.in_string = true,
             Some(b'{' | b'[') => self.depth += 1,
             _ => self.depth -= 1,
         }
-        Taken { completes: self.depth == 0, ..frame.add_some(chunk, at + 1) }
+        Taken { completes: self.depth == 0, ..frame.add_from(chunk, at + 1) }
     }
 
     fn take_string(&mut self, chunk: &[u8], frame: &mut Frame) -> Taken {
         if std::mem::take(&mut self.escaped) {
-            return frame.add_some(chunk, 1);
+            return frame.add_from(chunk, 1);
         }
-        let Some(at) = memchr2(b'"', b'\\', chunk) else { return frame.add_some(chunk, chunk.len()) };
+        let Some(at) = memchr2(b'"', b'\\', chunk) else { return frame.add_from(chunk, chunk.len()) };
         self.escaped = chunk.get(at) == Some(&b'\\');
         self.in_string = self.escaped;
-        frame.add_some(chunk, at + 1)
+        frame.add_from(chunk, at + 1)
     }
 }
 
-/// AWS event streams: length-prefixed messages whose payload is JSON.
+/// AWS event streams: messages with a length prefix, whose payload is JSON.
 ///
-/// Checksums are not verified: the client does that. Lengths that contradict each other mean that the framing is lost,
-/// and nothing after that is read.
+/// Checksums are not verified, since the client does that. If lengths contradict each other, message boundaries are no
+/// longer known and the rest of the body is ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Aws {
     prelude: [u8; 12],
@@ -280,32 +283,32 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// Bytes before the headers: two lengths and a checksum.
+    /// The bytes before the headers: two lengths and a checksum.
     const PRELUDE: usize = 12;
-    /// The checksum at the end.
+    /// The bytes after the payload: a checksum.
     const TRAILER: usize = 4;
 
     fn take(&mut self, byte: u8, chunk: &[u8], frame: &mut Frame) -> Taken {
         if self.lost {
-            return Taken::some(chunk.len());
+            return Taken::bytes(chunk.len());
         }
         if let Some(slot) = self.prelude.get_mut(self.at) {
             *slot = byte;
             self.at += 1;
-            return Taken::some(1);
+            return Taken::bytes(1);
         }
         let [a, b, c, d, e, f, g, h, ..] = self.prelude;
         let total = u32::from_be_bytes([a, b, c, d]) as usize;
         let payload = (u32::from_be_bytes([e, f, g, h]) as usize).saturating_add(Self::PRELUDE);
         if payload.saturating_add(Self::TRAILER) > total {
             self.lost = true;
-            return Taken::some(chunk.len());
+            return Taken::bytes(chunk.len());
         }
         let trailer = total - Self::TRAILER;
         let end = [payload, trailer, total].into_iter().find(|end| self.at < *end).unwrap_or(total);
         let bytes = chunk.len().min(end - self.at);
         if self.at >= payload && end == trailer {
-            frame.add_some(chunk, bytes);
+            frame.add_from(chunk, bytes);
         }
         self.at += bytes;
         let completes = self.at == total;
@@ -316,7 +319,7 @@ impl Aws {
     }
 }
 
-/// How long the line at the start of a chunk is, or what there is of it.
+/// Returns the length of the line at the start of a chunk, or of the part of it that has come.
 fn line_len(chunk: &[u8]) -> usize {
     memchr2(b'\n', b'\r', chunk).unwrap_or(chunk.len())
 }
@@ -326,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_longer_than_the_cap_grows_no_memory() {
+    fn a_document_that_exceeds_the_limit_is_not_stored() {
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
         let mut message = (long.len() as u32 + 16).to_be_bytes().to_vec();
         message.extend([0; 8]);

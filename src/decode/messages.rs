@@ -1,45 +1,45 @@
-//! A list of messages, walked from its end: who speaks in each, and the parts of it that matter.
+//! A list of messages, walked from its end: the role of each, and the members that matter.
 //!
-//! A long history costs nothing that way. Who speaks is told by `role` or, in lists of items, by `type`; one reader serves
-//! the union of the formats. What a message says is left to others: here its parts are only found.
+//! Walking from the end means that a long history costs nothing. The role is told by `role` or, in lists of items, by
+//! `type`; the same code reads the messages of all formats. Their content is only found here, not read.
 
 use super::json::{Elements, ElementsBack, Json, MembersBack, RawStr};
 use crate::scan::Malformed;
 
-/// Messages, last to first: a list, or a single one.
+/// The messages of a list, last to first, or a single message.
 pub struct Messages<'a> {
-    /// Read already, to see whether the list is one of messages.
+    /// The last message of the list, if it was read already to see whether the list contains messages.
     first: Option<Message<'a>>,
     list: ElementsBack<'a>,
     single: Option<Json<'a>>,
 }
 
 impl<'a> Messages<'a> {
-    /// The messages in a value.
+    /// Returns the messages in a value.
     pub fn of(value: Json<'a>) -> Self {
         Self { first: None, list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
     }
 
-    /// The conversation at the end of a body, found without reading what is before it: the last list whose last element
-    /// says who speaks. Nothing where what is asked comes in another way. Of two such lists the last one is taken.
+    /// Finds the conversation near the end of a body without reading what is before it: the last array whose last element
+    /// has a role. Returns `None` if the input of the request comes in another way.
     pub fn at_end_of(mut members: MembersBack<'a>) -> Option<Self> {
         loop {
-            if let Some(mut list) = members.next_list()
+            if let Some(mut list) = members.next_array()
                 && let Some(Ok(last)) = Message::next_of(&mut list)
-                && last.parts.role.is_some()
+                && last.members.role.is_some()
             {
                 return Some(Self { first: Some(last), list, single: None });
             }
             let (name, _) = members.next()?.ok()?;
-            if asks(&name.plain()) {
+            if is_input(&name.unescaped()) {
                 return None;
             }
         }
     }
 }
 
-/// Whether a member of a body asks something, in one way or another.
-fn asks(name: &[u8]) -> bool {
+/// Returns whether a member of a body holds the input of the request.
+fn is_input(name: &[u8]) -> bool {
     let known: [&[u8]; 7] = [b"messages", b"input", b"contents", b"prompt", b"images", b"params", b"jsonrpc"];
     known.contains(&name)
 }
@@ -55,106 +55,106 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Whose words a message holds.
+/// Who wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
-    /// The operator's, and what says nothing.
+pub enum Role {
+    /// The operator. Also used for messages without content.
     Instructions,
-    /// A person's, or whatever drives the agent.
+    /// A person, or the program that drives the agent.
     User,
-    /// A tool's result.
-    Result,
-    /// The model's.
+    /// A tool.
+    ToolResult,
+    /// The model.
     Model,
 }
 
-/// A message, and who speaks in it.
+/// A message and its role.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// All of it.
-    pub whole: Json<'a>,
-    /// Its parts.
-    pub parts: Parts<'a>,
-    /// Who speaks.
-    pub speaker: Speaker,
-    /// Whether a result travels in a user's message.
+    /// The whole message.
+    pub json: Json<'a>,
+    /// The members that matter.
+    pub members: MessageMembers<'a>,
+    /// Who wrote it.
+    pub role: Role,
+    /// Whether this is a tool result inside a user's message.
     in_user_message: bool,
 }
 
 /// The members of a message that matter.
 #[derive(Clone, Copy, Default)]
-pub struct Parts<'a> {
+pub struct MessageMembers<'a> {
     role: Option<Json<'a>>,
-    /// The type, of an item of the Responses API.
-    pub tag: Option<Json<'a>>,
-    /// What it says.
+    /// The type of an item of the Responses API.
+    pub item_type: Option<Json<'a>>,
+    /// The content.
     pub content: Option<Json<'a>>,
-    /// Ollama's, beside the content.
+    /// Images next to the content, in Ollama's format.
     pub images: Option<Json<'a>>,
-    /// Tool calls beside the content.
+    /// Tool calls next to the content.
     pub calls: Option<Json<'a>>,
 }
 
-impl<'a> Parts<'a> {
-    /// Takes a member, last to first: where a name occurs twice the last one counts.
+impl<'a> MessageMembers<'a> {
+    /// Takes a member. Members come last to first: if a name occurs twice, the last one counts.
     fn take(&mut self, name: RawStr<'a>, value: Json<'a>) {
-        let part = match &*name.plain() {
+        let member = match &*name.unescaped() {
             b"role" => &mut self.role,
-            b"type" => &mut self.tag,
+            b"type" => &mut self.item_type,
             b"content" | b"parts" | b"output" => &mut self.content,
             b"images" => &mut self.images,
             b"tool_calls" | b"function_call" => &mut self.calls,
             _ => return,
         };
-        part.get_or_insert(value);
+        member.get_or_insert(value);
     }
 
-    /// Items of the Responses API that are not messages say so by their type, all others by their role.
-    fn speaker(&self) -> Speaker {
-        self.tag.and_then(by_type).or_else(|| self.role.and_then(by_role)).unwrap_or(Speaker::User)
+    /// Returns the role: by the type for items of the Responses API that are not messages, else by `role`.
+    fn role(&self) -> Role {
+        self.item_type.and_then(role_by_type).or_else(|| self.role.and_then(role_by_name)).unwrap_or(Role::User)
     }
 }
 
 impl<'a> Message<'a> {
     /// Reads the next message of a list, last to first.
     fn next_of(list: &mut ElementsBack<'a>) -> Option<Result<Self, Malformed>> {
-        let mut parts = Parts::default();
-        let whole = list.next_with_members(|name, value| parts.take(name, value))?;
-        Some(whole.and_then(|whole| Self::new(whole, parts)))
+        let mut members = MessageMembers::default();
+        let json = list.next_with_members(|name, value| members.take(name, value))?;
+        Some(json.and_then(|json| Self::new(json, members)))
     }
 
-    fn read(whole: Json<'a>) -> Result<Self, Malformed> {
-        let mut parts = Parts::default();
-        for member in whole.members_back() {
+    fn read(json: Json<'a>) -> Result<Self, Malformed> {
+        let mut members = MessageMembers::default();
+        for member in json.members_back() {
             let (name, value) = member?;
-            parts.take(name, value);
+            members.take(name, value);
         }
-        Self::new(whole, parts)
+        Self::new(json, members)
     }
 
-    fn new(whole: Json<'a>, mut parts: Parts<'a>) -> Result<Self, Malformed> {
-        if !whole.is_object() {
-            parts.content = Some(whole);
+    fn new(json: Json<'a>, mut members: MessageMembers<'a>) -> Result<Self, Malformed> {
+        if !json.is_object() {
+            members.content = Some(json);
         }
-        let mut message = Self { whole, parts, speaker: parts.speaker(), in_user_message: false };
-        if message.speaker == Speaker::User && message.holds(is_result)? {
-            message.speaker = Speaker::Result;
+        let mut message = Self { json, members, role: members.role(), in_user_message: false };
+        if message.role == Role::User && message.has_block_member(is_result)? {
+            message.role = Role::ToolResult;
             message.in_user_message = true;
         }
         Ok(message)
     }
 
-    /// Whether a person may have said this: also when tools' results travel in the same message.
+    /// Returns whether the message contains text of the user, possibly next to tool results.
     pub fn is_of_user(&self) -> Result<bool, Malformed> {
-        match self.speaker {
-            Speaker::User => Ok(true),
-            Speaker::Result if self.in_user_message => self.holds(|name, _| name.is("text")),
-            Speaker::Result | Speaker::Instructions | Speaker::Model => Ok(false),
+        match self.role {
+            Role::User => Ok(true),
+            Role::ToolResult if self.in_user_message => self.has_block_member(|name, _| name.is("text")),
+            Role::ToolResult | Role::Instructions | Role::Model => Ok(false),
         }
     }
 
-    /// Whether a block of the content has such a member.
-    fn holds(&self, is_meant: fn(RawStr<'_>, Json<'_>) -> bool) -> Result<bool, Malformed> {
+    /// Returns whether a block of the content has such a member.
+    fn has_block_member(&self, is_meant: fn(RawStr<'_>, Json<'_>) -> bool) -> Result<bool, Malformed> {
         for block in self.blocks().into_iter().flatten() {
             for member in block?.members() {
                 let (name, value) = member?;
@@ -166,41 +166,41 @@ impl<'a> Message<'a> {
         Ok(false)
     }
 
-    /// The blocks of the content, if it is not simply a string.
+    /// Returns the blocks of the content, if it is an array.
     pub fn blocks(&self) -> Option<Elements<'a>> {
-        self.parts.content.filter(|content| content.is_array()).map(Json::elements)
+        self.members.content.filter(|content| content.is_array()).map(Json::elements)
     }
 }
 
-/// A tool's result in a user's message (Anthropic, Gemini, Bedrock).
+/// Returns whether a block with this member is a tool result in a user's message (Anthropic, Gemini, Bedrock).
 fn is_result(name: RawStr<'_>, value: Json<'_>) -> bool {
-    let is_tag = || name.is("type") && value.string().is_some_and(|tag| tag.is("tool_result"));
-    ["toolResult", "functionResponse", "function_response"].iter().any(|result| name.is(result)) || is_tag()
+    let has_type = || name.is("type") && value.string().is_some_and(|name| name.is("tool_result"));
+    ["toolResult", "functionResponse", "function_response"].iter().any(|result| name.is(result)) || has_type()
 }
 
-fn by_type(tag: Json<'_>) -> Option<Speaker> {
-    match &*tag.string()?.plain() {
-        // Neither says who spoke it nor what.
-        b"item_reference" => Some(Speaker::Instructions),
-        b"reasoning" => Some(Speaker::Model),
-        tag if tag.ends_with(b"_call_output") => Some(Speaker::Result),
-        tag if tag.ends_with(b"_call") => Some(Speaker::Model),
+fn role_by_type(item_type: Json<'_>) -> Option<Role> {
+    match &*item_type.string()?.unescaped() {
+        // Has neither a role nor content.
+        b"item_reference" => Some(Role::Instructions),
+        b"reasoning" => Some(Role::Model),
+        name if name.ends_with(b"_call_output") => Some(Role::ToolResult),
+        name if name.ends_with(b"_call") => Some(Role::Model),
         _ => None,
     }
 }
 
-fn by_role(role: Json<'_>) -> Option<Speaker> {
-    const ROLES: [(&str, Speaker); 9] = [
-        ("assistant", Speaker::Model),
-        ("tool", Speaker::Result),
-        ("system", Speaker::Instructions),
-        ("developer", Speaker::Instructions),
-        ("model", Speaker::Model),
-        ("agent", Speaker::Model),
-        ("chatbot", Speaker::Model),
-        ("CHATBOT", Speaker::Model),
-        ("function", Speaker::Result),
+fn role_by_name(role: Json<'_>) -> Option<Role> {
+    const ROLES: [(&str, Role); 9] = [
+        ("assistant", Role::Model),
+        ("tool", Role::ToolResult),
+        ("system", Role::Instructions),
+        ("developer", Role::Instructions),
+        ("model", Role::Model),
+        ("agent", Role::Model),
+        ("chatbot", Role::Model),
+        ("CHATBOT", Role::Model),
+        ("function", Role::ToolResult),
     ];
-    let role = role.string()?.plain();
-    ROLES.iter().find(|(known, _)| *known.as_bytes() == *role).map(|(_, speaker)| *speaker)
+    let name = role.string()?.unescaped();
+    ROLES.iter().find(|(known, _)| *known.as_bytes() == *name).map(|(_, role)| *role)
 }

@@ -1,4 +1,9 @@
-//! Wire formats: bytes to the words of [`turn`](crate::turn). No scoring, no thresholds.
+//! Wire formats: bytes to the provider-neutral types of [`turn`](crate::turn).
+//!
+//! A request is decoded by `request`: `format` decides which API it speaks, `messages` and `conversation` find what is new
+//! in a list of messages, `text` and `tools` read the text and the tool calls in it. All APIs share these files, because
+//! their requests differ in little more than names. A response is decoded by `answer`, which has a file per API; `frames`
+//! cuts a body into JSON documents. `json` reads both. Decoding never sees scores or thresholds.
 
 pub mod answer;
 pub mod conversation;

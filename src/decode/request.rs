@@ -1,8 +1,8 @@
-//! A request's body to a [`Turn`].
+//! Decodes the body of a request into a [`Turn`].
 
 use super::conversation;
-use super::format::{Asked, Fields, by_path, choose, is_no_call};
-use super::json::{Json, MembersBack, without_mark};
+use super::format::{Fields, RequestInput, by_path, choose, is_not_a_call};
+use super::json::{Json, MembersBack, without_byte_order_mark};
 use super::messages::Messages;
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
@@ -17,70 +17,69 @@ impl From<Malformed> for Unreadable {
     }
 }
 
-/// Reads what a request brings. `path` may carry a query.
+/// Decodes a request. `path` may have a query. `text` must be finished, and is finished again afterwards.
 pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
-    let body = without_mark(body).trim_ascii();
+    let body = without_byte_order_mark(body).trim_ascii();
     if body.is_empty() {
         return Err(Unreadable::Empty);
     }
-    // No path is both, and most are known: that is asked first.
+    // Most paths are those of calls, so they are looked up first. No path is in both lists.
     let format = by_path(path);
-    if format.is_none() && is_no_call(path) {
+    if format.is_none() && is_not_a_call(path) {
         return Err(Unreadable::NotACall);
     }
     let turn = match Json::root(body) {
-        Ok(root) => json(format, root, counting, text),
+        Ok(root) => decode_json(format, root, counting, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
         Err(Malformed) => {
             text.push(body);
             Ok(Turn { format: Format::Other, ..Turn::default() })
         }
     };
-    // Finished in any case, so that what was read of a bad body does not leak into the next text.
+    // Finished even after an error, so that the text of a malformed body does not become part of the next text.
     let input = text.finish();
     turn.map(|turn| Turn { input, ..turn })
 }
 
-/// Reads what a request brings off the last bytes of its body, which is where it is in a long conversation. Nothing where
-/// they do not tell: then all of the body must be read.
+/// Decodes a request from the last bytes of its body, where the new messages of a long conversation are. Returns `None` if
+/// these bytes are not enough; the whole body must then be read.
 pub fn end_of_request(path: &[u8], end: &[u8], counting: Counting, text: &mut Fingerprinter) -> Option<Turn> {
     let format = by_path(path)?;
     let messages = Messages::at_end_of(MembersBack::at_end_of(end)?)?;
     let mut turn = Turn { format, ..Turn::default() };
-    let read = conversation(messages, counting, &mut turn, text);
+    let read = decode_conversation(messages, counting, &mut turn, text);
     let input = text.finish();
     read.is_ok().then_some(Turn { input, ..turn })
 }
 
-/// `told` is the format that the path tells.
-fn json(
-    told: Option<Format>,
+fn decode_json(
+    of_path: Option<Format>,
     root: Json<'_>,
     counting: Counting,
     text: &mut Fingerprinter,
 ) -> Result<Turn, Unreadable> {
-    // The common case: the path tells the format, and the end of the body tells what is new.
-    if let Some(format) = told
+    // The common case: the path is known, and the messages are near the end of the body.
+    if let Some(format) = of_path
         && let Some(messages) = Messages::at_end_of(root.members_back())
     {
         let mut turn = Turn { format, ..Turn::default() };
-        conversation(messages, counting, &mut turn, text)?;
+        decode_conversation(messages, counting, &mut turn, text)?;
         return Ok(turn);
     }
     let fields = Fields::read(root)?;
-    let format = choose(told, &fields);
+    let format = choose(of_path, &fields);
     let mut turn = Turn { format, ..Turn::default() };
     match format {
-        Format::Mcp => call(fields.params, &mut turn, text)?,
-        Format::A2a => message(fields.params, text)?,
+        Format::Mcp => decode_mcp_call(fields.params, &mut turn, text)?,
+        Format::A2a => decode_a2a_message(fields.params, text)?,
         Format::Other if fields.json_rpc => return Err(Unreadable::NotACall),
         Format::Other => push_json(root, text)?,
-        _ => match fields.asked() {
-            Some(Asked::Messages(messages)) if messages.is_array() || messages.is_object() => {
-                conversation(Messages::of(messages), counting, &mut turn, text)?;
+        _ => match fields.request_input() {
+            Some(RequestInput::Messages(messages)) if messages.is_array() || messages.is_object() => {
+                decode_conversation(Messages::of(messages), counting, &mut turn, text)?;
             }
-            Some(Asked::Messages(words)) => push_content(words, text)?,
-            Some(Asked::Prompt(prompt)) => {
+            Some(RequestInput::Messages(content)) => push_content(content, text)?,
+            Some(RequestInput::Prompt(prompt)) => {
                 if let Some(images) = fields.images.filter(|images| !images.is_null()) {
                     text.push_opaque(images.text());
                 }
@@ -92,22 +91,22 @@ fn json(
     Ok(turn)
 }
 
-fn conversation(
+fn decode_conversation(
     messages: Messages<'_>,
     counting: Counting,
     turn: &mut Turn,
     text: &mut Fingerprinter,
 ) -> Result<(), Malformed> {
-    let fresh = conversation::read(messages, counting, text)?;
-    if fresh.has_results || counting == Counting::Literal {
-        turn.tools = fresh.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
+    let tools = conversation::read(messages, counting, text)?;
+    if tools.has_results || counting == Counting::Literal {
+        turn.tools = tools.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
-    turn.tool_names = fresh.calls.into_names();
+    turn.tool_names = tools.calls.into_names();
     Ok(())
 }
 
-/// MCP `tools/call`: the call is the request, and its result will be the answer.
-fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> Result<(), Malformed> {
+/// Decodes `tools/call` of MCP. The request itself is the tool call, and its answer will be the result.
+fn decode_mcp_call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> Result<(), Malformed> {
     let Some(params) = params else { return Ok(()) };
     for value in params.pick(["name", "arguments"])?.into_iter().flatten() {
         push_json(value, text)?;
@@ -120,8 +119,8 @@ fn call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> 
     Ok(())
 }
 
-/// A2A `message/send`: the parts of one message.
-fn message(params: Option<Json<'_>>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+/// Decodes `message/send` of A2A: the parts of one message.
+fn decode_a2a_message(params: Option<Json<'_>>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     let message = params.map_or(Ok(None), |params| params.get("message"))?;
     let parts = message.map_or(Ok(None), |message| message.get("parts"))?;
     parts.map_or(Ok(()), |parts| push_content(parts, text))

@@ -1,19 +1,20 @@
-//! Message content to text: every shape that the known APIs give it.
+//! The text in the content of a message.
 //!
-//! One reader for the union of the formats rather than one each: content is a string, null, or a list of blocks, and the
-//! blocks of different APIs never give one name two meanings. A proxy that translates between APIs mixes them anyway.
+//! The same code reads the content of all formats: it is a string, null, or a list of blocks, and no member of a block has
+//! different meanings in different APIs. Proxies that translate between APIs mix them anyway.
 //!
-//! Words become words. Images and files are opaque: one word each, the same only if every byte is. What a member of
-//! unknown name holds is taken for words if it reads like words.
+//! Images and files count as one word each, equal only if all their bytes are. A member with an unknown name is taken for
+//! text if it looks like text.
 
 use super::json::Json;
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
 
-/// Content inside of content: a list, a result in it, its list, a document in that. Deeper, it is taken as it stands.
+/// How deep content may be nested: a list, a result in it, the list of the result, a document in that list, and so on.
+/// Deeper content is taken as the text of its JSON.
 const DEPTH_MAX: u32 = 8;
 
-/// Pushes a JSON string's text.
+/// Pushes the text of a JSON string. Other values are ignored.
 pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     match value.string() {
         Some(string) => text.push_escaped(string.raw()),
@@ -21,13 +22,12 @@ pub fn push_string(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malf
     }
 }
 
-/// Pushes JSON as it stands, the escapes in its strings resolved.
+/// Pushes the text of a JSON value, with the escapes in its strings replaced.
 pub fn push_json(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     text.push_escaped(value.text())
 }
 
-/// Pushes what content says: a string, a list of blocks, one block. Null says nothing; other scalars stand for
-/// themselves.
+/// Pushes content: a string, a list of blocks, or a single block. Null is ignored; other scalars are pushed as text.
 pub fn push_content(content: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     push_at(content, text, DEPTH_MAX)
 }
@@ -53,7 +53,7 @@ fn push_at(content: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<()
     }
 }
 
-/// Pushes what one block says. Words come last, wherever they stand: the order of members says nothing.
+/// Pushes the content of a block. The order of its members does not matter: its text always comes last.
 fn push_block(block: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(), Malformed> {
     let mut words = None;
     let mut nested = None;
@@ -62,15 +62,15 @@ fn push_block(block: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(
     let mut is_media = false;
     for member in block.members() {
         let (name, value) = member?;
-        match &*name.plain() {
+        match &*name.unescaped() {
             b"text" | b"refusal" => words = Some(value),
-            // A tool's result, in the words of each API; its content is content again.
+            // The names that the APIs have for a tool's result. It contains content again.
             b"content" | b"output" | b"toolResult" | b"functionResponse" | b"function_response" | b"resource"
             | b"document" => nested = Some(value),
             b"json" | b"response" => structured = Some(value),
             b"data" => data = Some(value),
             b"mimeType" | b"mime_type" => is_media = true,
-            name if is_silent(name) => {}
+            name if is_ignored(name) => {}
             name if is_media_name(name) => text.push_opaque(value.text()),
             _ => push_unknown(value, text)?,
         }
@@ -86,8 +86,8 @@ fn push_block(block: Json<'_>, text: &mut Fingerprinter, depth: u32) -> Result<(
     words.map_or(Ok(()), |words| push_string(words, text))
 }
 
-/// Members that name or administer a block, and what the model thought and did before: nothing new.
-fn is_silent(name: &[u8]) -> bool {
+/// Members that identify or administer a block, and what the model thought and did before. None of them is new text.
+fn is_ignored(name: &[u8]) -> bool {
     matches!(
         name,
         b"type"
@@ -116,7 +116,7 @@ fn is_silent(name: &[u8]) -> bool {
     )
 }
 
-/// Members that hold or point to images, sounds and files.
+/// Members that contain images, sounds and files, or refer to them.
 fn is_media_name(name: &[u8]) -> bool {
     matches!(
         name,
@@ -140,7 +140,7 @@ fn is_media_name(name: &[u8]) -> bool {
     )
 }
 
-/// A string that reads like words is words; else whatever says anything is opaque.
+/// Pushes the value of a member with an unknown name: as text if it looks like text, else as a single word.
 fn push_unknown(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     match value.string() {
         Some(string) if !is_encoded(string.raw()) => {
@@ -153,7 +153,8 @@ fn push_unknown(value: Json<'_>, text: &mut Fingerprinter) -> Result<(), Malform
     Ok(())
 }
 
-/// Whether a string is base64 or a data URL: long, and nothing in its beginning that words have.
+/// Returns whether a string is base64 or a data URL: it is long, and its beginning has none of the characters that
+/// separate words.
 fn is_encoded(raw: &[u8]) -> bool {
     const BEGINNING: usize = 256;
     let is_code = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=-_:;,".contains(byte);

@@ -1,8 +1,8 @@
-//! Tool calls: name and canonical arguments to a signature.
+//! The signature of tool calls: a hash of their names and arguments.
 //!
-//! Arguments are compared as JSON, not as text: the order of keys and white space say nothing, numbers and strings say
-//! all they say (reading lines 1-40, then 41-80, is progress). No canonical text is built: members are hashed one by one
-//! and their hashes added up, which no order changes. Identical calls in one answer count once.
+//! Arguments are compared as JSON, not as text. The order of keys and white space do not matter; numbers and strings matter
+//! in full, since reading lines 1-40 and then 41-80 is progress. No canonical text is built: the hashes of the members are
+//! added up, so that their order makes no difference. Identical calls in one answer count once.
 
 use super::json::{Json, RawStr};
 use crate::fingerprint::hash::mix;
@@ -11,22 +11,24 @@ use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
 use crate::turn::ToolSignature;
 
-/// Deeper than this, arguments are compared as they stand.
+/// Arguments that are nested deeper than this are compared as text.
 const DEPTH_MAX: u32 = 32;
-/// Names kept for people, in bytes.
+/// How many bytes the names may have in a report, where they are joined by [`NAME_SEPARATOR`].
 const NAMES_MAX: usize = 96;
+/// What separates names in a report.
+const NAME_SEPARATOR: &str = ", ";
 
 /// The tool calls of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct ToolCalls {
     hashes: Vec<u64>,
-    names: String,
+    names: Vec<String>,
 }
 
 impl ToolCalls {
-    /// Adds a call whose arguments are a JSON value: an object, or a string that holds one.
-    pub fn add(&mut self, name: Json<'_>, arguments: Option<Json<'_>>) -> Result<(), Malformed> {
-        let name = name.string().map(RawStr::plain).unwrap_or_default();
+    /// Adds a call whose arguments are a JSON object, or a string that contains one.
+    fn add(&mut self, name: Json<'_>, arguments: Option<Json<'_>>) -> Result<(), Malformed> {
+        let name = name.string().map(RawStr::unescaped).unwrap_or_default();
         let arguments = match arguments {
             None => hash_arguments(b""),
             Some(value) => match value.string() {
@@ -42,29 +44,30 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// Adds a call whose arguments came as text.
+    /// Adds a call whose arguments are unescaped text.
     pub fn add_text(&mut self, name: &[u8], arguments: &[u8]) {
         self.note(name, hash_arguments(arguments));
     }
 
     fn note(&mut self, name: &[u8], arguments: u64) {
         self.hashes.push(mix(hash_bytes(name).rotate_left(31) ^ arguments));
-        let name = String::from_utf8_lossy(name);
-        let separator = if self.names.is_empty() { "" } else { ", " };
-        if !self.names.split(", ").any(|known| known == name)
-            && self.names.len() + separator.len() + name.len() <= NAMES_MAX
-        {
-            self.names.push_str(separator);
-            self.names.push_str(&name);
+        self.keep_name(&String::from_utf8_lossy(name));
+    }
+
+    /// Keeps a name, unless it is empty, known or too long for a report.
+    fn keep_name(&mut self, name: &str) {
+        let bytes = self.names.iter().map(|known| known.len() + NAME_SEPARATOR.len()).sum::<usize>() + name.len();
+        if !name.is_empty() && bytes <= NAMES_MAX && !self.names.iter().any(|known| known == name) {
+            self.names.push(name.to_owned());
         }
     }
 
-    /// Identifies the calls, in whatever order they came; nothing where there are none.
+    /// Returns the signature of the calls, or `None` if there are none. Their order does not matter.
     pub fn signature(&self) -> Option<ToolSignature> {
         let sum = match *self.hashes {
             [] => return None,
             [only] => only,
-            // Sorted here rather than searched at each call, which takes a second for a body full of calls.
+            // Sorted once at the end. Searching at each call would take a second for a body full of calls.
             _ => {
                 let mut distinct = self.hashes.clone();
                 distinct.sort_unstable();
@@ -75,64 +78,65 @@ impl ToolCalls {
         Some(ToolSignature::new(mix(sum)))
     }
 
-    /// The names, for people.
-    pub fn into_names(self) -> String {
+    /// Returns the names of the tools, each once. Names that do not fit into [`NAMES_MAX`] bytes are left out.
+    pub fn into_names(self) -> Vec<String> {
         self.names
     }
 }
 
 /// Adds a tool call: `{function: {name, arguments}}`, `{name, arguments | input | args}`, or one of these inside
-/// `custom`, `toolUse` or `functionCall`. What has no name is no call, but for those of the Responses API that are named
-/// by their type.
+/// `custom`, `toolUse` or `functionCall`. A value without a name is ignored, unless its type names a call of the Responses
+/// API.
 pub fn add_call(call: Json<'_>, calls: &mut ToolCalls) -> Result<(), Malformed> {
-    let mut parts = Parts::read(call)?;
-    if let Some(inner) = parts.inner {
-        parts = Parts::read(inner)?;
+    let mut members = CallMembers::read(call)?;
+    if let Some(inner) = members.inner {
+        members = CallMembers::read(inner)?;
     }
-    match (parts.name, parts.tag) {
-        (Some(name), _) => calls.add(name, parts.arguments),
-        (None, Some(tag)) if is_run_by_client(tag) => calls.add(tag, parts.action),
+    match (members.name, members.item_type) {
+        (Some(name), _) => calls.add(name, members.arguments),
+        (None, Some(name)) if is_run_by_client(name) => calls.add(name, members.action),
         _ => Ok(()),
     }
 }
 
 /// The members of a call that matter.
 #[derive(Default)]
-struct Parts<'a> {
+struct CallMembers<'a> {
     name: Option<Json<'a>>,
     arguments: Option<Json<'a>>,
     inner: Option<Json<'a>>,
-    tag: Option<Json<'a>>,
+    item_type: Option<Json<'a>>,
     action: Option<Json<'a>>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> CallMembers<'a> {
     fn read(call: Json<'a>) -> Result<Self, Malformed> {
-        let mut parts = Self::default();
+        let mut members = Self::default();
         for member in call.members() {
             let (name, value) = member?;
-            match &*name.plain() {
-                b"name" => parts.name = Some(value),
-                b"arguments" | b"input" | b"args" | b"parameters" => parts.arguments = Some(value),
+            match &*name.unescaped() {
+                b"name" => members.name = Some(value),
+                b"arguments" | b"input" | b"args" | b"parameters" => members.arguments = Some(value),
                 b"function" | b"custom" | b"toolUse" | b"functionCall" | b"function_call" if value.is_object() => {
-                    parts.inner = Some(value);
+                    members.inner = Some(value);
                 }
-                b"type" => parts.tag = Some(value),
-                b"action" | b"operation" => parts.action = Some(value),
+                b"type" => members.item_type = Some(value),
+                b"action" | b"operation" => members.action = Some(value),
                 _ => {}
             }
         }
-        Ok(parts)
+        Ok(members)
     }
 }
 
-/// Calls whose results the client sends back. Searches and the like run at the provider, and are part of its answer.
-fn is_run_by_client(tag: Json<'_>) -> bool {
+/// Returns whether the client runs calls of this type and sends their results. Searches and the like run at the provider
+/// and are part of its answer.
+fn is_run_by_client(item_type: Json<'_>) -> bool {
     const TYPES: [&str; 4] = ["computer_call", "local_shell_call", "shell_call", "apply_patch_call"];
-    tag.string().is_some_and(|tag| TYPES.iter().any(|known| tag.is(known)))
+    item_type.string().is_some_and(|name| TYPES.iter().any(|known| name.is(known)))
 }
 
-/// Hashes arguments that came as text: as JSON where they are, else as they stand.
+/// Hashes arguments that came as text: as JSON if they are valid, else as text.
 fn hash_arguments(text: &[u8]) -> u64 {
     let text = text.trim_ascii();
     if text.is_empty() {

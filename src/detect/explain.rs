@@ -13,8 +13,8 @@ pub struct ExplainedCall<'a> {
     pub counting: Counting,
     /// The tools that the call is about.
     pub tools: ToolTurn,
-    /// Their names, separated by commas, or empty if they are not known.
-    pub tool_names: &'a str,
+    /// The names of the tools, or empty if they are not known.
+    pub tool_names: &'a [String],
 }
 
 /// Returns one sentence that says what was repeated, how often, and within how many calls. `matches` are all past calls
@@ -39,9 +39,8 @@ pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
 }
 
 fn tool_call(call: ExplainedCall<'_>) -> String {
-    let several = call.tool_names.contains(", ");
-    let plural = if several { "s" } else { "" };
-    let name = if call.tool_names.is_empty() { String::new() } else { format!(" {}", call.tool_names) };
+    let plural = if call.tool_names.len() > 1 { "s" } else { "" };
+    let name = if call.tool_names.is_empty() { String::new() } else { format!(" {}", call.tool_names.join(", ")) };
     let result = match (call.counting, call.tools) {
         (Counting::Literal, _) => String::new(),
         // The result of the current call is not known yet.
@@ -79,7 +78,11 @@ mod tests {
         }
     }
 
-    fn call(counting: Counting, tool_names: &str) -> ExplainedCall<'_> {
+    fn names<const N: usize>(names: [&str; N]) -> [String; N] {
+        names.map(str::to_owned)
+    }
+
+    fn call(counting: Counting, tool_names: &[String]) -> ExplainedCall<'_> {
         ExplainedCall { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
     }
 
@@ -87,15 +90,15 @@ mod tests {
     fn a_tool_call_is_named_and_its_input_is_not_counted_twice() {
         let matches: Vec<_> = [2, 4, 6, 8].map(|ago| repeat(ago, Some(0), None, true)).into();
         assert_eq!(
-            explain(&matches, call(Counting::Progress, "read_file")),
+            explain(&matches, call(Counting::Progress, &names(["read_file"]))),
             "the same tool call read_file with the same result 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, call(Counting::Progress, "grep, read_file")),
+            explain(&matches, call(Counting::Progress, &names(["grep", "read_file"]))),
             "the same tool calls grep, read_file with the same results 5 times in the last 9 calls"
         );
         assert_eq!(
-            explain(&matches, call(Counting::Progress, "")),
+            explain(&matches, call(Counting::Progress, &[])),
             "the same tool call with the same result 5 times in the last 9 calls",
             "where the request does not name the tools"
         );
@@ -106,7 +109,7 @@ mod tests {
         let mut matches: Vec<_> = (1..=10).map(|ago| repeat(ago, Some(0), None, false)).collect();
         matches[3].same_tool_call = true;
         assert_eq!(
-            explain(&matches, call(Counting::Literal, "grep")),
+            explain(&matches, call(Counting::Literal, &names(["grep"]))),
             "the same tool call grep 2 times and the same input 11 times in the last 11 calls"
         );
     }
@@ -116,7 +119,7 @@ mod tests {
         let mut matches: Vec<_> = (2..=5).map(|ago| repeat(ago, Some(0), Some(0), false)).collect();
         matches.insert(0, repeat(1, Some(0), None, false));
         let said = |matches: &[Match]| {
-            explain(matches, ExplainedCall { tools: ToolTurn::None, ..call(Counting::Progress, "") })
+            explain(matches, ExplainedCall { tools: ToolTurn::None, ..call(Counting::Progress, &[]) })
         };
         assert_eq!(said(&matches), "the same input 6 times and the same answer 5 times in the last 6 calls");
         matches[4].response_distance = Some(2);
@@ -129,7 +132,7 @@ mod tests {
         let matches: Vec<_> = (1..=5).map(|ago| repeat(ago, Some(0), None, true)).collect();
         let tools = ToolTurn::Call(ToolSignature::new(1));
         assert_eq!(
-            explain(&matches, ExplainedCall { tools, ..call(Counting::Progress, "get_weather") }),
+            explain(&matches, ExplainedCall { tools, ..call(Counting::Progress, &names(["get_weather"])) }),
             "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls"
         );
     }

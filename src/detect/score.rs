@@ -135,7 +135,7 @@ impl Scorer {
     }
 
     /// Explains the score of the window's last call: in words, and by the past calls that it repeats.
-    pub fn explain(&self, window: &Window, tool_names: &str) -> (String, Vec<Match>) {
+    pub fn explain(&self, window: &Window, tool_names: &[String]) -> (String, Vec<Match>) {
         let matches = self.matches(window);
         let tools = window.last(1).latest().map(|now| now.tools).unwrap_or_default();
         (explain(&matches, ExplainedCall { counting: self.counting, tools, tool_names }), matches)

@@ -50,7 +50,7 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
         counting: record.counting,
         signals: score.signals,
         reason,
-        tools: details.turn.tool_names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        tools: details.turn.tool_names.clone(),
         matches,
         excerpt: details.excerpt,
     };

@@ -1,7 +1,7 @@
 //! The answer: read as it streams past, and attached to its call when it has ended.
 
 use super::{Phase, Stream};
-use crate::decode::answer::{AnswerReader, Head};
+use crate::decode::answer::{AnswerReader, ResponseHead};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
@@ -22,9 +22,9 @@ impl Stream {
         if headers.compressed {
             return host.count(Metric::AnswersUnread, 1);
         }
-        let head = Head { status: headers.status, content_type: headers.content_type };
+        let head = ResponseHead { status: headers.status, content_type: headers.content_type };
         let text = self.worker.take_fingerprinter();
-        let reader = AnswerReader::with(text, forwarded.format, head, self.worker.config.max_event_bytes);
+        let reader = AnswerReader::with_fingerprinter(text, forwarded.format, head, self.worker.config.max_event_bytes);
         self.phase = Phase::ReadAnswer(forwarded, Box::new(reader));
         if ended {
             self.response_end(host);
@@ -46,7 +46,7 @@ impl Stream {
     /// Handles the end of the response: its body has ended, or its trailers have come.
     pub fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
-            let (answer, text) = reader.finish_with();
+            let (answer, text) = reader.finish_into_parts();
             self.worker.return_fingerprinter(text);
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);

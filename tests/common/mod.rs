@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use agent_kill_switch::decode::answer::{AnswerReader, Head};
+use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Score, Scorer};
@@ -84,7 +84,7 @@ impl Agent {
     }
 
     pub fn answer(&mut self, sequence: Sequence, format: Format, upstream: &Upstream) {
-        let head = Head { status: upstream.status, content_type: upstream.content_type.as_bytes() };
+        let head = ResponseHead { status: upstream.status, content_type: upstream.content_type.as_bytes() };
         let mut reader = AnswerReader::new(format, head, Rc::new([]), 256 * 1024);
         for chunk in upstream.body.chunks(7) {
             reader.push(chunk);

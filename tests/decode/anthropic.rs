@@ -1,4 +1,4 @@
-//! Anthropic Messages: content in blocks, results in users' messages.
+//! Anthropic Messages: content comes in blocks, and tool results in the user's messages.
 
 use agent_kill_switch::turn::Format::Anthropic;
 use agent_kill_switch::wire::Counting::Literal;
@@ -16,42 +16,38 @@ fn with_result(block: &str) -> String {
 }
 
 #[test]
-fn a_results_content_takes_any_shape() {
-    for content in [
-        r#""the file is long""#,
-        r#"[{"type": "text", "text": "the file is long"}]"#,
-        r#"[{"type": "text", "text": "the file"}, {"type": "text", "text": "is long"}]"#,
+fn the_content_of_a_result_may_have_any_shape() {
+    for (rest, expected) in [
+        (r#", "content": "the file is long""#, "the file is long"),
+        (r#", "content": [{"type": "text", "text": "the file is long"}]"#, "the file is long"),
+        (
+            r#", "content": [{"type": "text", "text": "the file"}, {"type": "text", "text": "is long"}]"#,
+            "the file is long",
+        ),
+        ("", ""),
+        (r#", "content": """#, ""),
+        (r#", "content": []"#, ""),
+        (r#", "content": null, "is_error": false"#, ""),
     ] {
-        let body = with_result(&format!(r#"{{"type": "tool_result", "tool_use_id": "t1", "content": {content}}}"#));
-        assert_eq!(decode(PATH, &body).unwrap().input, fingerprint(&["the file is long"]), "{content}");
-    }
-}
-
-#[test]
-fn an_empty_result_is_empty() {
-    for rest in ["", r#", "content": """#, r#", "content": []"#, r#", "content": null, "is_error": false"#] {
         let body = with_result(&format!(r#"{{"type": "tool_result", "tool_use_id": "t1"{rest}}}"#));
         let turn = decode(PATH, &body).unwrap();
-        assert_eq!((turn.input, turn.tools), (fingerprint(&[]), results(&[("f", r#"{"a": 1}"#)])), "{rest}");
+        assert_eq!((turn.input, turn.tools), (fingerprint(&[expected]), results(&[("f", r#"{"a": 1}"#)])), "{rest}");
     }
 }
 
 #[test]
-fn an_image_in_a_result_is_opaque() {
-    let read = |data: &str| {
+fn an_image_in_a_result_is_compared_byte_by_byte() {
+    assert_opaque(|data| {
         let block = format!(
             r#"{{"type": "tool_result", "tool_use_id": "t1", "content": [
             {{"type": "image", "source": {{"type": "base64", "media_type": "image/png", "data": "{data}"}}}}]}}"#
         );
         decode(PATH, with_result(&block)).unwrap().input
-    };
-    // As text, both would be the same id.
-    assert_eq!(read("iVBOR1w0KGgoAAAA1NS"), read("iVBOR1w0KGgoAAAA1NS"));
-    assert_ne!(read("iVBOR1w0KGgoAAAA1NS"), read("iVBOR2w0KGgoAAAA2NS"));
+    });
 }
 
 #[test]
-fn to_the_letter_a_bare_result_is_no_user_message_but_one_with_words_is() {
+fn literal_counting_takes_a_result_for_a_user_message_only_if_it_has_text_beside_it() {
     let result = r#"{"type": "tool_result", "tool_use_id": "t1", "content": "done"}"#;
     let literal = |body: String| decode_as(Literal, PATH, body).unwrap().input;
     assert_eq!(literal(with_result(result)), fingerprint(&["begin the work"]));
@@ -60,25 +56,24 @@ fn to_the_letter_a_bare_result_is_no_user_message_but_one_with_words_is() {
 }
 
 #[test]
-fn fresh_ids_of_calls_say_nothing() {
+fn the_ids_of_calls_do_not_matter() {
     let body = with_result(r#"{"type": "tool_result", "tool_use_id": "t1", "content": "done"}"#);
     assert_eq!(decode(PATH, body.replace("t1", "toolu_9Zz")), decode(PATH, &body));
 }
 
 #[test]
-fn a_tool_without_arguments_is_the_same_streamed() {
+fn a_tool_without_arguments_is_the_same_whole_and_streamed() {
     let whole = r#"{"type": "message", "content": [{"type": "tool_use", "id": "t", "name": "now", "input": {}}]}"#;
     let parts = [
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"now","input":{}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}"#,
         r#"{"type":"content_block_stop","index":0}"#,
     ];
-    assert_eq!(json_answer(Anthropic, whole), calls(&[("now", "{}")]));
-    assert_eq!(event_answer(Anthropic, &parts), calls(&[("now", "{}")]));
+    assert_whole_and_streamed(Anthropic, whole, &parts, calls(&[("now", "{}")]));
 }
 
 #[test]
-fn citations_and_signatures_are_no_words() {
+fn citations_and_signatures_are_not_text() {
     let parts = [
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[]}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"the sky is blue"}}"#,

@@ -1,4 +1,4 @@
-//! Input that no client should send: a defined outcome each.
+//! Input that no client should send, and what happens to it.
 
 use agent_kill_switch::turn::{Answer, Format, ToolTurn, Unreadable};
 use agent_kill_switch::wire::Counting::Literal;
@@ -20,23 +20,32 @@ fn an_empty_body_is_empty() {
 }
 
 #[test]
-fn a_scalar_is_its_own_text() {
-    for body in ["null", "true", "42", "-1.5e3", "nonsense", "\"a string\""] {
+fn a_body_without_a_known_shape_is_read_as_text() {
+    for body in [
+        "null",
+        "true",
+        "42",
+        "-1.5e3",
+        "nonsense",
+        "\"a string\"",
+        "hello there, model",
+        "a=1&b=2",
+        "\"C:\\path\" and \"quotes\"",
+        "<xml>tags</xml>",
+        "--boundary",
+    ] {
         let turn = decode(CHAT, body).unwrap();
         assert_eq!((turn.format, turn.input), (Format::Other, fingerprint(&[body])), "{body}");
+    }
+    for body in [r#"{"query": "what is\nnew?"}"#, r#"["what is", "new?"]"#, r#"{}"#, "[]"] {
+        let turn = decode("/anything", body).unwrap();
+        let expected = fingerprint(&[&body.replace("\\n", "\n")]);
+        assert_eq!((turn.format, turn.input), (Format::Other, expected), "{body}");
     }
 }
 
 #[test]
-fn what_is_not_json_is_its_own_text() {
-    for body in ["hello there, model", "a=1&b=2", "\"C:\\path\" and \"quotes\"", "<xml>tags</xml>", "--boundary"] {
-        let turn = decode(CHAT, body).unwrap();
-        assert_eq!((turn.format, turn.input), (Format::Other, fingerprint(&[body])), "{body}");
-    }
-}
-
-#[test]
-fn what_begins_like_json_and_is_not_is_malformed() {
+fn a_body_that_begins_like_json_but_is_invalid_is_malformed() {
     for body in [
         "{",
         "[",
@@ -60,7 +69,7 @@ fn what_begins_like_json_and_is_not_is_malformed() {
 }
 
 #[test]
-fn ten_thousand_levels_of_nesting_are_text() {
+fn ten_thousand_levels_of_nesting_are_read_as_text() {
     let deep = format!("{}\"deep down\"{}", "[".repeat(10_000), "]".repeat(10_000));
     let deeper = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     for value in [&deep, &deeper] {
@@ -74,7 +83,7 @@ fn ten_thousand_levels_of_nesting_are_text() {
 }
 
 #[test]
-fn ten_thousand_levels_of_arguments_are_a_call() {
+fn ten_thousand_levels_of_arguments_are_read() {
     let deep = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     let body = format!(
         r#"{{"messages": [{{"role": "assistant", "content": [{{"type": "tool_use", "name": "f", "input": {deep}}}]}},
@@ -93,7 +102,7 @@ fn ten_megabytes_of_open_brackets_are_malformed() {
 }
 
 #[test]
-fn many_megabytes_of_anything_take_linear_time() {
+fn large_bodies_of_any_kind_take_linear_time() {
     const N: usize = 1 << 17;
     for body in [
         chat(&format!("\"{}\"", "\\\"".repeat(N))),
@@ -105,6 +114,7 @@ fn many_megabytes_of_anything_take_linear_time() {
             (0..N / 8).map(|i| format!("{{\"name\":\"{i}\"}},")).collect::<String>()
         ),
         format!("{{\"messages\": [{}1]}}", "{\"role\":\"user\"},".repeat(N / 8)),
+        format!("{{\"messages\": [{}0]}}", "1,".repeat(1_000_000)),
     ] {
         assert!(decode(CHAT, &body).is_ok());
         assert!(decode_as(Literal, CHAT, &body).is_ok());
@@ -112,7 +122,7 @@ fn many_megabytes_of_anything_take_linear_time() {
 }
 
 #[test]
-fn numbers_in_place_of_strings_stand_for_themselves() {
+fn numbers_in_place_of_strings_are_read_as_text() {
     assert_eq!(input(CHAT, chat("404")), fingerprint(&["404"]));
     assert_eq!(input(CHAT, chat("[1, true]")), fingerprint(&["1", "true"]));
     assert_eq!(input(CHAT, r#"{"messages": 17}"#), fingerprint(&["17"]));
@@ -124,7 +134,7 @@ fn numbers_in_place_of_strings_stand_for_themselves() {
 }
 
 #[test]
-fn of_duplicate_keys_the_last_wins() {
+fn the_last_of_duplicate_keys_counts() {
     for body in [
         r#"{"messages": [{"role": "user", "content": "one"}], "messages": [{"role": "user", "content": "the last one"}]}"#,
         r#"{"messages": [{"role": "assistant", "role": "user", "content": "one", "content": "the last one"}]}"#,
@@ -141,7 +151,7 @@ fn of_duplicate_keys_the_last_wins() {
 }
 
 #[test]
-fn escaped_keys_and_names_are_what_they_say() {
+fn escaped_keys_and_names_are_recognised() {
     for body in [
         r#"{"me\u0073sages": [{"role": "user", "content": "hear me out"}]}"#,
         r#"{"\u006D\u0065\u0073\u0073\u0061\u0067\u0065\u0073": [{"role": "user", "content": "hear me out"}]}"#,
@@ -159,7 +169,7 @@ fn escaped_keys_and_names_are_what_they_say() {
 }
 
 #[test]
-fn unknown_escapes_in_what_is_read_are_malformed() {
+fn unknown_escapes_in_text_are_malformed() {
     for escape in ["\\x41", "\\u12", "\\uZZZZ", "\\'", "\\ ", "\\u"] {
         let body = chat(&format!("\"a {escape} b\""));
         assert_eq!(decode(CHAT, &body), Err(Unreadable::Malformed), "{escape}");
@@ -169,7 +179,7 @@ fn unknown_escapes_in_what_is_read_are_malformed() {
 }
 
 #[test]
-fn lone_surrogates_are_replacement_characters() {
+fn lone_surrogates_become_replacement_characters() {
     for (escape, expected) in [
         ("\\ud83d", "\u{fffd}"),
         ("\\ude00", "\u{fffd}"),
@@ -187,22 +197,18 @@ fn lone_surrogates_are_replacement_characters() {
 }
 
 #[test]
-fn invalid_utf8_is_a_gap_between_words() {
+fn invalid_utf8_separates_words_and_is_accepted_in_names() {
     let mut body = chat("\"left right\"").into_bytes();
     let at = body.windows(2).position(|pair| pair == b"t ").unwrap() + 1;
     body[at] = 0xFF;
     assert_eq!(input(CHAT, &body), fingerprint(&["left right"]));
     assert_eq!(decode("/", b"left \xC3\x28 \xF0\x9F right").unwrap().input, fingerprint(&["left ( right"]));
-}
-
-#[test]
-fn invalid_utf8_in_names_is_no_error() {
     let body = b"{\"\xFF\": 1, \"messages\": [{\"role\": \"\xFF\", \"content\": \"still read\"}]}";
     assert_eq!(input(CHAT, body), fingerprint(&["still read"]));
 }
 
 #[test]
-fn a_byte_order_mark_says_nothing() {
+fn a_byte_order_mark_is_ignored() {
     assert_eq!(input(CHAT, format!("\u{feff}{}", chat("\"hello there\""))), fingerprint(&["hello there"]));
     assert_eq!(input(CHAT, format!("\u{feff}\r\n {}", chat("\"hello there\""))), fingerprint(&["hello there"]));
     assert_eq!(decode(CHAT, "\u{feff}[1"), Err(Unreadable::Malformed));
@@ -212,25 +218,16 @@ fn a_byte_order_mark_says_nothing() {
 }
 
 #[test]
-fn messages_that_is_an_object_is_one_message() {
+fn messages_may_be_a_single_message_or_a_string() {
     let body = r#"{"messages": {"role": "user", "content": "just the one"}}"#;
     assert_eq!(input(CHAT, body), fingerprint(&["just the one"]));
     assert_eq!(input(CHAT, r#"{"messages": {}}"#), fingerprint(&[]));
     assert_eq!(input(CHAT, r#"{"messages": "a string"}"#), fingerprint(&["a string"]));
 }
 
-#[test]
-fn json_of_no_known_shape_is_its_own_text() {
-    for body in [r#"{"query": "what is\nnew?"}"#, r#"["what is", "new?"]"#, r#"{}"#, "[]"] {
-        let turn = decode("/anything", body).unwrap();
-        assert_eq!(turn.format, Format::Other, "{body}");
-        assert_eq!(turn.input, fingerprint(&[&body.replace("\\n", "\n")]), "{body}");
-    }
-}
-
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..400), path in "/?[a-z/:]{0,30}") {
+    fn no_bytes_cause_a_panic(body in prop::collection::vec(any::<u8>(), 0..400), path in "/?[a-z/:]{0,30}") {
         let _ = decode(&path, &body);
         let _ = decode_as(Literal, &path, &body);
         for api in APIS {
@@ -241,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn no_change_to_a_fixture_makes_it_panic(which in 0usize..9, at in 0usize..4000, byte in any::<u8>(), len in 0usize..9) {
+    fn no_change_to_a_fixture_causes_a_panic(which in 0usize..9, at in 0usize..4000, byte in any::<u8>(), len in 0usize..9) {
         let api = APIS[which];
         for name in ["request_user.json", "answer_text.json"] {
             let mut body = api.fixture(name);

@@ -1,4 +1,4 @@
-//! Bedrock: the binary framing of AWS event streams.
+//! Bedrock: AWS event streams, and JSON in tool results.
 
 use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::Bedrock;
@@ -14,8 +14,9 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// One message of an event stream.
-fn message(event: &str, payload: &[u8]) -> Vec<u8> {
+/// Builds a message of an event stream.
+fn message(event: &str, payload: impl AsRef<[u8]>) -> Vec<u8> {
+    let payload = payload.as_ref();
     let mut headers = Vec::new();
     for (name, value) in [(":event-type", event), (":content-type", "application/json"), (":message-type", "event")] {
         headers.push(name.len() as u8);
@@ -34,25 +35,25 @@ fn message(event: &str, payload: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A fixture's events, bare, each in a message of its own.
+/// Returns the events of a fixture as an event stream.
 fn framed(name: &str) -> Vec<u8> {
     let lines = String::from_utf8(fixture("bedrock", name)).unwrap();
     let frame = |line: &str| {
         let event: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
-        event.iter().flat_map(|(name, payload)| message(name, payload.to_string().as_bytes())).collect::<Vec<_>>()
+        event.iter().flat_map(|(name, payload)| message(name, payload.to_string())).collect::<Vec<_>>()
     };
     lines.lines().flat_map(frame).collect()
 }
 
 #[test]
-fn the_binary_stream_is_the_same_answer() {
+fn the_binary_stream_is_decoded_to_the_same_answer() {
     assert_eq!(answer(Bedrock, AWS, framed("answer_text.ndjson")), words(&[ANSWER]));
     let expected = Answer::Tools { text: Some(fingerprint(&[BESIDE])), signature: signature(&[FIND, LOOK]) };
     assert_eq!(answer(Bedrock, AWS, framed("answer_tools.ndjson")), expected);
 }
 
 #[test]
-fn the_binary_stream_cut_inside_a_message_is_unknown() {
+fn a_binary_stream_that_is_cut_inside_a_message_is_unknown() {
     let body = framed("answer_text.ndjson");
     let mut ends = vec![0];
     while let Some(length) = body.get(ends[ends.len() - 1]..).and_then(|rest| rest.first_chunk()) {
@@ -64,7 +65,7 @@ fn the_binary_stream_cut_inside_a_message_is_unknown() {
 }
 
 #[test]
-fn lengths_that_contradict_each_other_lose_the_framing() {
+fn contradicting_lengths_make_the_answer_unknown() {
     let good = message("contentBlockDelta", br#"{"contentBlockIndex":0,"delta":{"text":"hello"}}"#);
     for (total, headers) in [(0, 0), (15, 0), (16, 1), (40, 30), (u32::MAX, u32::MAX), (3, u32::MAX)] {
         let mut body = good.clone();
@@ -77,29 +78,22 @@ fn lengths_that_contradict_each_other_lose_the_framing() {
 }
 
 #[test]
-fn a_message_without_payload_says_nothing() {
-    let mut body = message("messageStart", b"");
-    body.extend(message("contentBlockDelta", br#"{"contentBlockIndex":0,"delta":{"text":"hello there"}}"#));
-    assert_eq!(answer(Bedrock, AWS, body), words(&["hello there"]));
+fn messages_without_payload_exceptions_and_long_messages() {
+    let delta =
+        |text: &str| message("contentBlockDelta", format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{text}"}}}}"#));
+    let exception = message("modelStreamErrorException", r#"{"message":"the model went away"}"#);
+    let cases = [
+        ("an empty message is ignored", [message("messageStart", ""), delta("hello there")], words(&["hello there"])),
+        ("an exception is a failure", [delta("hello"), exception], Answer::Failed),
+        ("a message may not exceed the limit", [delta(&"long ".repeat(1000)), delta("short")], Answer::Unknown),
+    ];
+    for (case, messages, expected) in cases {
+        assert_eq!(answer_within(1000, Bedrock, AWS, [&messages.concat()[..]]), expected, "{case}");
+    }
 }
 
 #[test]
-fn an_exception_in_the_stream_is_a_failure() {
-    let mut body = message("contentBlockDelta", br#"{"contentBlockIndex":0,"delta":{"text":"hello"}}"#);
-    body.extend(message("modelStreamErrorException", br#"{"message":"the model went away"}"#));
-    assert_eq!(answer(Bedrock, AWS, body), Answer::Failed);
-}
-
-#[test]
-fn a_message_longer_than_the_cap_is_skipped() {
-    let long = format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{}"}}}}"#, "long ".repeat(1000));
-    let mut body = message("contentBlockDelta", long.as_bytes());
-    body.extend(message("contentBlockDelta", br#"{"contentBlockIndex":0,"delta":{"text":"short"}}"#));
-    assert_eq!(answer_within(1000, Bedrock, AWS, [&body[..]]), Answer::Unknown);
-}
-
-#[test]
-fn json_in_a_result_is_its_text() {
+fn json_in_a_result_is_read_as_text() {
     let body = r#"{"messages": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "f", "input": {}}}]},
         {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"json": {"state": "all good"}}]}}]}]}"#;
     let turn = decode("/model/m/converse", body).unwrap();
@@ -108,7 +102,7 @@ fn json_in_a_result_is_its_text() {
 
 proptest! {
     #[test]
-    fn any_chunking_of_the_binary_stream_is_the_same(size in 1usize..300) {
+    fn chunking_of_the_binary_stream_changes_nothing(size in 1usize..300) {
         let body = framed("answer_tools.ndjson");
         prop_assert_eq!(answer_in_chunks(Bedrock, AWS, body.chunks(size)), answer(Bedrock, AWS, &body));
     }

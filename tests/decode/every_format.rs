@@ -1,4 +1,4 @@
-//! What holds for every API alike.
+//! Tests that hold for every API.
 
 use agent_kill_switch::turn::{Answer, ToolTurn, Unreadable};
 use agent_kill_switch::wire::Counting::{Literal, Progress};
@@ -6,9 +6,8 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-/// How an API's fixtures word a tool's result.
+/// Returns a tool's result as an API's fixtures contain it: Gemini's results are JSON, all others are text.
 fn result_of(api: &Api, result: &str) -> String {
-    // Gemini's results are JSON; the others' are words.
     if api.folder == "gemini" { format!("{{\"result\": \"{result}\"}}") } else { result.to_owned() }
 }
 
@@ -17,7 +16,7 @@ fn with_tools() -> impl Iterator<Item = Api> {
 }
 
 #[test]
-fn a_question_is_exactly_the_users_words() {
+fn the_input_of_a_question_is_the_users_text() {
     for api in APIS {
         for counting in [Literal, Progress] {
             let turn = api.request("request_user.json", counting);
@@ -29,17 +28,17 @@ fn a_question_is_exactly_the_users_words() {
 }
 
 #[test]
-fn progress_sees_the_result_and_the_call_that_it_answers() {
+fn progress_counting_reads_the_result_and_the_call_that_it_belongs_to() {
     for api in with_tools() {
         let turn = api.request("request_result.json", Progress);
         assert_eq!(turn.input, fingerprint(&[&result_of(&api, ORDERS)]), "{}", api.folder);
         assert_eq!(turn.tools, results(&[FIND]), "{}", api.folder);
-        assert_eq!(turn.tool_names, "find_orders", "{}", api.folder);
+        assert_eq!(turn.tool_names, ["find_orders"], "{}", api.folder);
     }
 }
 
 #[test]
-fn literal_sees_the_unchanging_question_and_the_last_calls() {
+fn literal_counting_reads_the_question_and_the_last_calls() {
     for api in with_tools() {
         for (name, expected) in [("request_result.json", &[FIND][..]), ("request_parallel.json", &[FIND, LOOK])] {
             let turn = api.request(name, Literal);
@@ -50,20 +49,20 @@ fn literal_sees_the_unchanging_question_and_the_last_calls() {
 }
 
 #[test]
-fn parallel_calls_have_one_signature_and_all_their_results() {
+fn parallel_calls_have_one_signature_and_all_results_are_read() {
     for api in with_tools() {
         let turn = api.request("request_parallel.json", Progress);
         let expected = fingerprint(&[&result_of(&api, ORDERS), &result_of(&api, WEATHER)]);
         assert_eq!(turn.input, expected, "{}", api.folder);
         assert_eq!(turn.tools, results(&[LOOK, FIND]), "{}", api.folder);
-        let mut names: Vec<_> = turn.tool_names.split(", ").collect();
+        let mut names = turn.tool_names;
         names.sort_unstable();
         assert_eq!(names, ["find_orders", "get_weather"], "{}", api.folder);
     }
 }
 
 #[test]
-fn an_answer_is_exactly_the_models_words_in_one_piece_and_streamed() {
+fn an_answer_is_the_models_text_whole_and_streamed() {
     for api in APIS {
         for (name, answer) in api.answers("answer_text") {
             assert_eq!(answer, words(&[ANSWER]), "{name}");
@@ -72,37 +71,22 @@ fn an_answer_is_exactly_the_models_words_in_one_piece_and_streamed() {
 }
 
 #[test]
-fn an_answer_with_calls_is_the_same_in_one_piece_and_streamed() {
+fn an_answer_with_calls_is_the_same_whole_and_streamed_and_matches_the_next_request() {
     for api in with_tools() {
-        let text = api.speaks_beside.then(|| fingerprint(&[BESIDE]));
-        for (name, answer) in api.answers("answer_tools") {
-            assert_eq!(answer, Answer::Tools { text, signature: signature(&[FIND, LOOK]) }, "{name}");
-        }
-    }
-}
-
-#[test]
-fn an_answers_calls_are_those_that_the_next_request_brings_results_of() {
-    for api in with_tools() {
+        let text = api.has_text_beside_calls.then(|| fingerprint(&[BESIDE]));
         let turn = api.request("request_parallel.json", Progress);
         for (name, answer) in api.answers("answer_tools") {
+            assert_eq!(answer, Answer::Tools { text, signature: signature(&[FIND, LOOK]) }, "{name}");
             assert_eq!(answer.tools(), turn.tools.signature(), "{name}");
         }
     }
 }
 
 #[test]
-fn one_byte_at_a_time_is_the_same_as_one_piece() {
-    for (api, name, content_type, body) in streams() {
+fn chunks_of_one_byte_and_a_cut_anywhere_change_nothing() {
+    for (api, name, content_type, body) in answers() {
         let whole = answer(api.format, content_type, &body);
         assert_eq!(answer_in_chunks(api.format, content_type, body.chunks(1)), whole, "{} {name}", api.folder);
-    }
-}
-
-#[test]
-fn a_cut_anywhere_in_the_body_changes_nothing() {
-    for (api, name, content_type, body) in streams() {
-        let whole = answer(api.format, content_type, &body);
         for at in (0..=body.len()).step_by(13) {
             let (before, after) = body.split_at(at);
             let cut = answer_in_chunks(api.format, content_type, [before, after]);
@@ -114,8 +98,8 @@ fn a_cut_anywhere_in_the_body_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_chunking_is_the_same_as_one_piece(cuts in prop::collection::vec(0usize..8000, 0..40)) {
-        for (api, name, content_type, body) in streams() {
+    fn chunking_changes_nothing(cuts in prop::collection::vec(0usize..8000, 0..40)) {
+        for (api, name, content_type, body) in answers() {
             let mut cuts: Vec<_> = cuts.iter().map(|at| at % (body.len() + 1)).collect();
             cuts.extend([0, body.len()]);
             cuts.sort_unstable();
@@ -126,25 +110,24 @@ proptest! {
     }
 }
 
-fn streams() -> Vec<(Api, &'static str, &'static str, Vec<u8>)> {
-    let mut streams = Vec::new();
+/// Returns every answer of every API, whole and streamed, with its content type.
+fn answers() -> Vec<(Api, &'static str, &'static str, Vec<u8>)> {
+    let mut answers = Vec::new();
     for api in APIS {
-        for name in ["answer_text", "answer_tools"] {
-            if name == "answer_text" || api.has_tools {
-                let (ending, content_type) = api.stream;
-                streams.push((api, name, content_type, api.fixture(&format!("{name}{ending}"))));
-                streams.push((api, name, "application/json", api.fixture(&format!("{name}.json"))));
+        for name in api.answer_names() {
+            for (ending, content_type) in [api.stream, (".json", "application/json")] {
+                answers.push((api, *name, content_type, api.fixture(&format!("{name}{ending}"))));
             }
         }
     }
-    streams
+    answers
 }
 
 #[test]
-fn fresh_ids_and_timestamps_in_the_envelope_change_nothing() {
-    for (api, name, content_type, body) in streams() {
+fn other_ids_and_timestamps_in_the_envelope_change_nothing() {
+    for (api, name, content_type, body) in answers() {
         let text = String::from_utf8(body).unwrap();
-        let mut fresh = text.clone();
+        let mut changed = text.clone();
         for (old, new) in [
             ("17510", "17893"),
             ("2026-02-03T0", "2027-11-30T1"),
@@ -165,21 +148,18 @@ fn fresh_ids_and_timestamps_in_the_envelope_change_nothing() {
             ("latencyMs\": ", "latencyMs\": 9"),
             ("total_duration\": ", "total_duration\": 8"),
         ] {
-            fresh = fresh.replace(old, new);
+            changed = changed.replace(old, new);
         }
-        assert_ne!(fresh, text, "{} {name}", api.folder);
+        assert_ne!(changed, text, "{} {name}", api.folder);
         let expected = answer(api.format, content_type, &text);
-        assert_eq!(answer(api.format, content_type, &fresh), expected, "{} {name} {content_type}", api.folder);
+        assert_eq!(answer(api.format, content_type, &changed), expected, "{} {name} {content_type}", api.folder);
     }
 }
 
 #[test]
-fn a_request_cut_at_any_byte_is_malformed_and_nothing_else() {
+fn a_request_that_is_cut_at_any_byte_is_malformed() {
     for api in APIS {
-        for name in ["request_user.json", "request_result.json", "request_parallel.json"] {
-            if name != "request_user.json" && !api.has_tools {
-                continue;
-            }
+        for name in api.requests() {
             let body = api.fixture(name);
             let body = body.trim_ascii();
             for at in 0..body.len() {
@@ -194,16 +174,17 @@ fn a_request_cut_at_any_byte_is_malformed_and_nothing_else() {
 }
 
 #[test]
-fn an_answer_in_one_piece_cut_at_any_byte_is_unknown() {
-    for api in APIS {
-        for name in ["answer_text.json", "answer_tools.json"] {
-            if name == "answer_tools.json" && !api.has_tools {
-                continue;
-            }
-            let body = api.fixture(name);
-            let body = body.trim_ascii();
-            for at in 0..body.len() {
-                let cut = answer(api.format, "application/json", &body[..at]);
+fn an_answer_that_is_cut_inside_a_document_is_unknown() {
+    for (api, name, content_type, body) in answers() {
+        let body = body.trim_ascii();
+        let is_whole = content_type == "application/json";
+        if !is_whole && !body.starts_with(b"{\"") {
+            continue;
+        }
+        for at in (0..body.len()).step_by(if is_whole { 1 } else { 3 }) {
+            let between_lines = at == 0 || body[at] == b'\n' || body[at - 1] == b'\n';
+            if is_whole || !between_lines {
+                let cut = answer(api.format, content_type, &body[..at]);
                 assert_eq!(cut, Answer::Unknown, "{} {name} cut at {at}", api.folder);
             }
         }
@@ -211,24 +192,11 @@ fn an_answer_in_one_piece_cut_at_any_byte_is_unknown() {
 }
 
 #[test]
-fn a_stream_cut_inside_a_document_is_unknown() {
-    for (api, name, content_type, body) in streams().into_iter().filter(|(.., body)| body.starts_with(b"{\"")) {
-        for at in (0..body.len()).step_by(3) {
-            if body[..at].last() == Some(&b'\n') || body[at] == b'\n' || at == 0 {
-                continue;
-            }
-            let cut = answer(api.format, content_type, &body[..at]);
-            assert_eq!(cut, Answer::Unknown, "{} {name} cut at {at}", api.folder);
-        }
-    }
-}
-
-#[test]
-fn a_failed_call_is_failed_whatever_its_body_says() {
-    use agent_kill_switch::decode::answer::{AnswerReader, Head};
+fn a_response_with_an_error_status_is_a_failure_whatever_its_body_is() {
+    use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
     for api in APIS {
         for status in [199, 301, 400, 429, 500, 503] {
-            let head = Head { status, content_type: b"application/json" };
+            let head = ResponseHead { status, content_type: b"application/json" };
             let mut reader = AnswerReader::new(api.format, head, std::rc::Rc::from([]), CAP);
             reader.push(&api.fixture("answer_text.json"));
             assert_eq!(reader.finish(), Answer::Failed, "{} {status}", api.folder);
@@ -237,7 +205,7 @@ fn a_failed_call_is_failed_whatever_its_body_says() {
 }
 
 #[test]
-fn an_error_in_a_successful_response_is_a_failure() {
+fn an_error_within_a_stream_is_a_failure() {
     let cases = [
         ("openai_chat", r#"{"error":{"message":"overloaded","type":"server_error","code":null}}"#),
         ("openai_completions", r#"{"error":{"message":"overloaded"}}"#),

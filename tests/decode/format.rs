@@ -1,4 +1,4 @@
-//! Which API a request speaks.
+//! How the API of a request is recognised.
 
 use agent_kill_switch::turn::{Format, Unreadable};
 
@@ -7,7 +7,7 @@ use crate::support::*;
 const MESSAGES: &str = r#"{"messages": [{"role": "user", "content": "hi"}]}"#;
 
 #[test]
-fn the_path_decides() {
+fn a_known_path_decides_the_format() {
     for (path, format) in [
         ("/v1/chat/completions", Format::OpenAiChat),
         ("/v1/chat/completions/", Format::OpenAiChat),
@@ -29,7 +29,7 @@ fn the_path_decides() {
 }
 
 #[test]
-fn where_the_path_says_nothing_the_shape_does() {
+fn the_shape_of_the_body_decides_if_the_path_is_unknown() {
     for (body, format) in [
         (MESSAGES, Format::OpenAiChat),
         (r#"{"system": "be kind", "messages": []}"#, Format::Anthropic),
@@ -49,21 +49,17 @@ fn where_the_path_says_nothing_the_shape_does() {
 }
 
 #[test]
-fn a_path_whose_body_does_not_fit_is_judged_by_shape() {
+fn the_shape_decides_if_the_body_does_not_fit_the_path() {
     assert_eq!(decode("/v1/messages", r#"{"role": "user", "content": "hi"}"#).unwrap().format, Format::Other);
     assert_eq!(decode("/v1/messages", r#"{"jsonrpc": "2.0", "method": "ping"}"#), Err(Unreadable::NotACall));
 }
 
 #[test]
-fn json_rpc_that_calls_nothing_is_no_call() {
+fn requests_that_ask_nothing_are_not_calls() {
     for method in ["tools/list", "initialize", "ping", "resources/read", "notifications/initialized", "tasks/get"] {
         let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "{method}", "params": {{}}}}"#);
         assert_eq!(decode("/mcp", body), Err(Unreadable::NotACall), "{method}");
     }
-}
-
-#[test]
-fn counting_embedding_and_checking_a_text_is_no_call() {
     for path in [
         "/v1/messages/count_tokens?beta=true",
         "/v1beta/models/gemini-2.5-pro:countTokens",

@@ -1,4 +1,4 @@
-//! Gemini: three framings of the same documents.
+//! Gemini: answers streamed as a JSON array, and its own names for members.
 
 use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::Gemini;
@@ -8,7 +8,7 @@ use crate::support::*;
 const PATH: &str = "/v1beta/models/gemini-2.5-flash:generateContent";
 
 #[test]
-fn the_array_stream_is_the_same_answer_in_any_chunking() {
+fn a_stream_as_an_array_is_decoded_to_the_same_answer() {
     let (text, tools) = (fixture("gemini", "answer_text_array.json"), fixture("gemini", "answer_tools_array.json"));
     for size in [1, 2, 3, 5, 64, 100_000] {
         let read = |body: &[u8]| answer_in_chunks(Gemini, "application/json; charset=UTF-8", body.chunks(size));
@@ -19,7 +19,7 @@ fn the_array_stream_is_the_same_answer_in_any_chunking() {
 }
 
 #[test]
-fn both_spellings_of_a_result_are_results() {
+fn results_are_recognised_in_both_spellings() {
     for name in ["functionResponse", "function_response"] {
         let body = format!(
             r#"{{"contents": [{{"role": "model", "parts": [{{"functionCall": {{"name": "f", "args": {{}}}}}}]}},
@@ -32,21 +32,16 @@ fn both_spellings_of_a_result_are_results() {
 }
 
 #[test]
-fn a_message_without_a_role_is_the_users() {
+fn a_message_without_a_role_is_a_user_message() {
     assert_eq!(input(PATH, r#"{"contents": [{"parts": [{"text": "who is it?"}]}]}"#), fingerprint(&["who is it?"]));
 }
 
 #[test]
-fn inline_data_is_opaque() {
-    let read = |data: &str| {
-        input(
-            PATH,
-            format!(
-                r#"{{"contents": [{{"parts": [{{"inlineData": {{"mimeType": "image/png", "data": "{data}"}}}}]}}]}}"#
-            ),
-        )
-    };
-    assert_ne!(read("iVBOR1w0KGgoAAAA1NS"), read("iVBOR2w0KGgoAAAA2NS"));
+fn inline_data_is_compared_byte_by_byte() {
+    assert_opaque(|data| {
+        let part = format!(r#"{{"inlineData": {{"mimeType": "image/png", "data": "{data}"}}}}"#);
+        input(PATH, format!(r#"{{"contents": [{{"parts": [{part}]}}]}}"#))
+    });
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! The walker against an obviously correct reader: serde_json.
+//! Compares the JSON reader with serde_json.
 
 use agent_kill_switch::decode::json::{Json, RawStr};
 use agent_kill_switch::scan::Malformed;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Builds the value that a walk over `json` finds.
+/// Builds a value from a walk from the first to the last member.
 fn forwards(json: Json<'_>) -> Result<Value, Malformed> {
     if json.is_object() {
-        let members = json.members().map(|member| member.and_then(|(key, value)| Ok((plain(key), forwards(value)?))));
+        let members =
+            json.members().map(|member| member.and_then(|(key, value)| Ok((unescaped(key), forwards(value)?))));
         return members.collect::<Result<serde_json::Map<_, _>, _>>().map(Value::Object);
     }
     if json.is_array() {
@@ -17,11 +18,11 @@ fn forwards(json: Json<'_>) -> Result<Value, Malformed> {
     Ok(scalar(json))
 }
 
-/// As [`forwards`], from the last to the first.
+/// Builds a value from a walk from the last to the first member.
 fn backwards(json: Json<'_>) -> Result<Value, Malformed> {
     if json.is_object() {
         let members =
-            json.members_back().map(|member| member.and_then(|(key, value)| Ok((plain(key), backwards(value)?))));
+            json.members_back().map(|member| member.and_then(|(key, value)| Ok((unescaped(key), backwards(value)?))));
         let mut members = members.collect::<Result<Vec<_>, _>>()?;
         members.reverse();
         return Ok(Value::Object(members.into_iter().collect()));
@@ -34,13 +35,13 @@ fn backwards(json: Json<'_>) -> Result<Value, Malformed> {
     Ok(scalar(json))
 }
 
-fn plain(string: RawStr<'_>) -> String {
-    String::from_utf8(string.plain().into_owned()).unwrap()
+fn unescaped(string: RawStr<'_>) -> String {
+    String::from_utf8(string.unescaped().into_owned()).unwrap()
 }
 
 fn scalar(json: Json<'_>) -> Value {
     match json.string() {
-        Some(string) => Value::String(plain(string)),
+        Some(string) => Value::String(unescaped(string)),
         None => serde_json::from_slice(json.text()).unwrap(),
     }
 }
@@ -66,7 +67,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The value as text, with white space and escapes as a client may put them.
+/// Writes a value as text, with white space and escapes in different styles.
 fn written(value: &Value, style: u8) -> String {
     let text = if style & 1 == 0 { value.to_string() } else { serde_json::to_string_pretty(value).unwrap() };
     if style & 2 == 0 {
@@ -101,18 +102,18 @@ proptest! {
     }
 
     #[test]
-    fn escaped_text_is_what_it_says(text in any::<String>(), other in any::<String>()) {
+    fn escaped_text_equals_the_text(text in any::<String>(), other in any::<String>()) {
         let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
         for json in [format!("\"{escaped}\""), serde_json::to_string(&text).unwrap()] {
             let string = Json::root(json.as_bytes()).unwrap().string().unwrap();
             prop_assert!(string.is(&text));
             prop_assert_eq!(string.is(&other), text == other);
-            prop_assert_eq!(plain(string), text.clone());
+            prop_assert_eq!(unescaped(string), text.clone());
         }
     }
 
     #[test]
-    fn json_cut_short_is_always_found_out(value in any_json(), at in 0usize..1000) {
+    fn json_that_was_cut_short_is_always_detected(value in any_json(), at in 0usize..1000) {
         let text = value.to_string();
         let cut = &text.as_bytes()[..at % text.len()];
         if matches!(text.as_bytes()[0], b'{' | b'[' | b'"') {
@@ -121,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_walk_panic_or_disagree_with_itself(text in r#"[\[\]{}":,\\ 1a]{0,40}"#) {
+    fn both_directions_agree_on_any_bytes(text in r#"[\[\]{}":,\\ 1a]{0,40}"#) {
         if let Ok(root) = Json::root(text.as_bytes()) {
             let ahead: Option<Vec<_>> = root.elements().map(Result::ok).collect();
             let back: Option<Vec<_>> = root.elements_back().map(Result::ok).collect();

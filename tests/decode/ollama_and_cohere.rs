@@ -1,33 +1,20 @@
-//! Ollama and Cohere: what only they do.
+//! What only Ollama and Cohere do.
 
 use agent_kill_switch::turn::Format::{Cohere, OllamaChat, OllamaGenerate};
 
 use crate::support::*;
 
 #[test]
-fn images_beside_the_content_are_opaque() {
-    let chat = |image: &str| {
-        input(
-            "/api/chat",
-            format!(r#"{{"messages": [{{"role": "user", "content": "what is it?", "images": ["{image}"]}}]}}"#),
-        )
-    };
-    let generate =
-        |image: &str| input("/api/generate", format!(r#"{{"prompt": "what is it?", "images": ["{image}"]}}"#));
-    for read in [&chat as &dyn Fn(&str) -> _, &generate] {
-        assert_eq!(read("iVBOR1"), read("iVBOR1"));
-        assert_ne!(read("iVBOR1"), read("iVBOR2"));
-    }
+fn images_beside_the_content_are_compared_byte_by_byte() {
+    let message =
+        |images: &str| format!(r#"{{"messages": [{{"role": "user", "content": "what is it?", "images": {images}}}]}}"#);
+    assert_opaque(|image| input("/api/chat", message(&format!(r#"["{image}"]"#))));
+    assert_opaque(|image| input("/api/generate", format!(r#"{{"prompt": "what is it?", "images": ["{image}"]}}"#)));
+    assert_eq!(input("/api/chat", message("null")), fingerprint(&["what is it?"]));
 }
 
 #[test]
-fn no_images_are_no_images() {
-    let body = r#"{"messages": [{"role": "user", "content": "what is it?", "images": null}]}"#;
-    assert_eq!(input("/api/chat", body), fingerprint(&["what is it?"]));
-}
-
-#[test]
-fn one_answer_of_several_lines_and_one_line_are_alike() {
+fn an_answer_is_the_same_in_one_line_and_in_several() {
     let lines = "{\"response\":\"one \"}\n{\"response\":\"two three\"}\n{\"response\":\"\",\"done\":true}\n";
     assert_eq!(answer(OllamaGenerate, "application/x-ndjson", lines), words(&["one two three"]));
     assert_eq!(json_answer(OllamaGenerate, "{\"response\":\"one two three\"}"), words(&["one two three"]));
@@ -40,7 +27,7 @@ fn identical_calls_on_several_lines_count_once() {
 }
 
 #[test]
-fn a_document_as_object_or_as_text_is_a_result() {
+fn a_document_in_a_result_may_be_an_object_or_text() {
     for data in [r#""it is 22 degrees in the sun""#, r#"{"it": "is 22 degrees", "in": "the sun"}"#] {
         let body = format!(
             r#"{{"messages": [{{"role": "assistant", "tool_calls": [{{"function": {{"name": "f", "arguments": "{{}}"}}}}]}},
@@ -53,7 +40,7 @@ fn a_document_as_object_or_as_text_is_a_result() {
 }
 
 #[test]
-fn a_string_of_content_is_an_answer() {
+fn the_content_of_an_answer_may_be_a_string() {
     assert_eq!(
         json_answer(Cohere, r#"{"message": {"role": "assistant", "content": "as you wish"}}"#),
         words(&["as you wish"])

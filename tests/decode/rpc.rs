@@ -7,34 +7,42 @@ use agent_kill_switch::wire::Counting::{Literal, Progress};
 use crate::support::*;
 
 #[test]
-fn a_tool_call_is_the_call_and_its_words() {
+fn a_tool_call_is_both_the_call_and_the_input() {
     for counting in [Literal, Progress] {
         let turn = decode_as(counting, "/mcp", fixture("mcp", "request_call.json")).unwrap();
         assert_eq!(turn.format, Mcp);
         assert_eq!(turn.input, fingerprint(&["find_orders", FIND.1]), "{counting:?}");
         assert_eq!(turn.tools, ToolTurn::Call(signature(&[FIND])), "{counting:?}");
-        assert_eq!(turn.tool_names, "find_orders");
+        assert_eq!(turn.tool_names, ["find_orders"]);
     }
 }
 
 #[test]
-fn a_tool_call_is_the_same_whatever_its_id_and_order() {
+fn the_id_and_the_order_of_members_do_not_matter() {
     let one = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "f", "arguments": {"a": 1}}}"#;
     let other = r#"{"params": {"_meta": {"progressToken": 9}, "arguments": {"a": 1}, "name": "f"}, "method": "tools/call", "id": "z", "jsonrpc": "2.0"}"#;
     assert_eq!(decode("/mcp", one), decode("/mcp", other));
 }
 
 #[test]
-fn a_result_is_its_content_in_one_piece_and_streamed() {
-    assert_eq!(answer(Mcp, "application/json", fixture("mcp", "answer_text.json")), words(&[ANSWER]));
-    let stream = fixture("mcp", "answer_text.sse");
-    for size in [1, 10, 10_000] {
-        assert_eq!(answer_in_chunks(Mcp, "text/event-stream", stream.chunks(size)), words(&[ANSWER]), "{size}");
+fn an_answer_is_the_same_whole_and_streamed() {
+    for (format, folder, whole, streamed) in [
+        (Mcp, "mcp", &["answer_text.json"][..], "answer_text.sse"),
+        (A2a, "a2a", &["answer_text.json", "answer_task.json"], "answer_task.sse"),
+    ] {
+        for name in whole {
+            assert_eq!(answer(format, "application/json", fixture(folder, name)), words(&[ANSWER]), "{folder} {name}");
+        }
+        let stream = fixture(folder, streamed);
+        for size in [1, 10, 10_000] {
+            let streamed = answer_in_chunks(format, "text/event-stream", stream.chunks(size));
+            assert_eq!(streamed, words(&[ANSWER]), "{folder} in chunks of {size}");
+        }
     }
 }
 
 #[test]
-fn results_take_many_shapes() {
+fn results_may_have_many_shapes() {
     let cases = [
         (r#"{"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two three"}]}"#, "one two three"),
         (r#"{"content": [{"type": "text", "text": "no such file"}], "isError": true}"#, "no such file"),
@@ -55,23 +63,25 @@ fn results_take_many_shapes() {
 }
 
 #[test]
-fn an_image_in_a_result_is_opaque() {
-    let read = |data: &str| {
+fn images_and_files_are_compared_byte_by_byte() {
+    assert_opaque(|data| {
         let content = format!(r#"[{{"type": "image", "data": "{data}", "mimeType": "image/png"}}]"#);
         json_answer(Mcp, &format!(r#"{{"result": {{"content": {content}}}}}"#))
-    };
-    assert_ne!(read("iVBOR1w0KGgoAAAA1NS"), read("iVBOR2w0KGgoAAAA2NS"));
-    assert_eq!(read("iVBOR1w0KGgoAAAA1NS"), read("iVBOR1w0KGgoAAAA1NS"));
+    });
+    assert_opaque(|bytes| {
+        let part = format!(r#"{{"kind": "file", "file": {{"mimeType": "image/png", "bytes": "{bytes}"}}}}"#);
+        json_answer(A2a, &format!(r#"{{"result": {{"kind": "message", "parts": [{part}]}}}}"#))
+    });
 }
 
 #[test]
-fn an_error_says_something() {
+fn the_message_of_an_error_is_the_answer() {
     let body = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool: f"}}"#;
     assert_eq!(json_answer(Mcp, body), words(&["Unknown tool: f"]));
 }
 
 #[test]
-fn notifications_and_requests_on_the_way_are_not_the_answer() {
+fn notifications_and_requests_are_not_the_answer() {
     let events = [
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"half"}}"#,
         r#"{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}"#,
@@ -80,7 +90,7 @@ fn notifications_and_requests_on_the_way_are_not_the_answer() {
 }
 
 #[test]
-fn a_message_to_an_agent_is_its_parts() {
+fn the_input_of_a_message_to_an_agent_is_its_parts() {
     for counting in [Literal, Progress] {
         let turn = decode_as(counting, "/a2a", fixture("a2a", "request_user.json")).unwrap();
         assert_eq!((turn.format, turn.input), (A2a, fingerprint(&[USER])), "{counting:?}");
@@ -88,7 +98,7 @@ fn a_message_to_an_agent_is_its_parts() {
 }
 
 #[test]
-fn every_version_of_sending_a_message_is_read() {
+fn a_message_is_read_in_every_version_of_the_protocol() {
     for method in ["message/send", "message/stream", "tasks/send", "SendMessage", "SendStreamingMessage"] {
         let body = format!(
             r#"{{"jsonrpc": "2.0", "method": "{method}", "params": {{"message": {{"parts": [{{"text": "plan a trip"}}]}}}}}}"#
@@ -98,27 +108,13 @@ fn every_version_of_sending_a_message_is_read() {
 }
 
 #[test]
-fn a_message_or_a_task_with_the_same_words_is_the_same_answer() {
-    for name in ["answer_text.json", "answer_task.json"] {
-        assert_eq!(answer(A2a, "application/json", fixture("a2a", name)), words(&[ANSWER]), "{name}");
-    }
-    let stream = fixture("a2a", "answer_task.sse");
-    for size in [1, 10, 10_000] {
-        assert_eq!(answer_in_chunks(A2a, "text/event-stream", stream.chunks(size)), words(&[ANSWER]), "{size}");
-    }
+fn data_in_a_message_is_read_as_text() {
+    let body = r#"{"result": {"kind": "message", "parts": [{"kind": "data", "data": {"fare": "cheap one"}}]}}"#;
+    assert_eq!(json_answer(A2a, body), words(&[r#"{"fare": "cheap one"}"#]));
 }
 
 #[test]
-fn data_and_files_are_parts_too() {
-    let read = |part: &str| json_answer(A2a, &format!(r#"{{"result": {{"kind": "message", "parts": [{part}]}}}}"#));
-    assert_eq!(read(r#"{"kind": "data", "data": {"fare": "cheap one"}}"#), words(&[r#"{"fare": "cheap one"}"#]));
-    let file =
-        |bytes: &str| read(&format!(r#"{{"kind": "file", "file": {{"mimeType": "image/png", "bytes": "{bytes}"}}}}"#));
-    assert_ne!(file("iVBOR1w0KGgoAAAA1NS"), file("iVBOR2w0KGgoAAAA2NS"));
-}
-
-#[test]
-fn a_task_that_has_only_begun_has_no_answer() {
+fn a_task_in_progress_has_no_answer() {
     let body = r#"{"result": {"kind": "task", "id": "t", "status": {"state": "working", "message": {"parts": [{"text": "on it"}]}}}}"#;
     assert_eq!(json_answer(A2a, body), Answer::Unknown);
     let asks = body.replace("working", "input-required");
@@ -126,15 +122,13 @@ fn a_task_that_has_only_begun_has_no_answer() {
 }
 
 #[test]
-fn a_result_wrapped_by_its_kind_is_read() {
+fn a_result_inside_a_member_that_names_its_kind_is_read() {
     for result in [
         r#"{"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "all is booked"}]}}"#,
         r#"{"task": {"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [{"parts": [{"text": "all is booked"}]}]}}"#,
         r#"{"artifactUpdate": {"taskId": "t", "artifact": {"parts": [{"text": "all is booked"}]}}}"#,
     ] {
-        assert_eq!(
-            json_answer(A2a, &format!(r#"{{"jsonrpc": "2.0", "result": {result}}}"#)),
-            words(&["all is booked"])
-        );
+        let body = format!(r#"{{"jsonrpc": "2.0", "result": {result}}}"#);
+        assert_eq!(json_answer(A2a, &body), words(&["all is booked"]), "{result}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which words of a request are its fresh input, by either way of counting.
+//! Which text of a request is its input, for both ways of counting.
 
 use agent_kill_switch::turn::ToolTurn;
 use agent_kill_switch::wire::Counting::{Literal, Progress};
@@ -8,29 +8,31 @@ use crate::support::*;
 const CHAT: &str = "/v1/chat/completions";
 
 #[test]
-fn the_last_user_message_is_the_input() {
-    let body = r#"{"messages": [
-        {"role": "user", "content": "the first question"},
-        {"role": "assistant", "content": "an answer"},
-        {"role": "user", "content": "the second question"}]}"#;
-    assert_eq!(input(CHAT, body), fingerprint(&["the second question"]));
-}
-
-#[test]
-fn without_a_user_message_the_last_message_is_the_input() {
-    for (body, expected) in [
-        (r#"{"messages": [{"role": "system", "content": "be brief and kind"}]}"#, "be brief and kind"),
+fn the_input_is_the_last_user_message_or_the_last_message() {
+    for (messages, expected) in [
         (
-            r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "assistant", "content": "I was saying"}]}"#,
+            r#"{"role": "user", "content": "the first question"}, {"role": "assistant", "content": "an answer"},
+               {"role": "user", "content": "the second question"}"#,
+            "the second question",
+        ),
+        (r#"{"role": "system", "content": "be brief and kind"}"#, "be brief and kind"),
+        (
+            r#"{"role": "system", "content": "be brief"}, {"role": "assistant", "content": "I was saying"}"#,
             "I was saying",
         ),
+        // The start of an answer, which the model is asked to continue.
+        (
+            r#"{"role": "user", "content": "write a poem on rain"}, {"role": "assistant", "content": "Drops"}"#,
+            "write a poem on rain",
+        ),
     ] {
-        assert_eq!(input(CHAT, body), fingerprint(&[expected]), "{body}");
+        let body = format!(r#"{{"messages": [{messages}]}}"#);
+        assert_eq!(input(CHAT, &body), fingerprint(&[expected]), "{body}");
     }
 }
 
 #[test]
-fn string_and_block_content_are_alike() {
+fn content_may_be_a_string_or_blocks() {
     for content in [
         r#""one question for you""#,
         r#"[{"type": "text", "text": "one question for you"}]"#,
@@ -46,14 +48,14 @@ fn string_and_block_content_are_alike() {
 }
 
 #[test]
-fn words_of_two_blocks_do_not_run_together() {
+fn two_blocks_do_not_form_one_word() {
     let body = r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "over"}, {"type": "text", "text": "time"}]}]}"#;
     assert_eq!(input(CHAT, body), fingerprint(&["over", "time"]));
     assert_ne!(input(CHAT, body), fingerprint(&["overtime"]));
 }
 
 #[test]
-fn null_content_is_empty() {
+fn null_content_is_empty_text() {
     for content in ["null", "[]", r#""""#, "[null]"] {
         let body = format!(r#"{{"messages": [{{"role": "user", "content": {content}}}]}}"#);
         assert_eq!(input(CHAT, &body), fingerprint(&[]), "{body}");
@@ -62,7 +64,7 @@ fn null_content_is_empty() {
 }
 
 #[test]
-fn prompt_and_input_speak_when_there_are_no_messages() {
+fn prompt_and_input_are_read_if_there_are_no_messages() {
     for (path, body) in [
         ("/v1/completions", r#"{"prompt": "tell me a story"}"#),
         ("/v1/completions", r#"{"prompt": ["tell me a story"]}"#),
@@ -75,10 +77,14 @@ fn prompt_and_input_speak_when_there_are_no_messages() {
     ] {
         assert_eq!(input(path, body), fingerprint(&["tell me a story"]), "{body}");
     }
+    let several = r#"{"prompt": ["one two", "three"]}"#;
+    assert_eq!(input("/v1/completions", several), fingerprint(&["one two", "three"]));
+    let nothing = r#"{"model": "llama3.2", "messages": []}"#;
+    assert_eq!(input("/api/chat", nothing), fingerprint(&[]), "the envelope is not the input");
 }
 
 #[test]
-fn messages_win_over_prompt_and_input() {
+fn messages_are_preferred_to_prompt_and_input() {
     for body in [
         r#"{"prompt": "no", "input": "no", "messages": [{"role": "user", "content": "listen to me"}]}"#,
         r#"{"messages": [{"role": "user", "content": "listen to me"}], "prompt": "no", "input": "no"}"#,
@@ -90,18 +96,7 @@ fn messages_win_over_prompt_and_input() {
 }
 
 #[test]
-fn several_prompts_are_parts() {
-    assert_eq!(input("/v1/completions", r#"{"prompt": ["one two", "three"]}"#), fingerprint(&["one two", "three"]));
-}
-
-#[test]
-fn nothing_asked_by_a_known_path_is_empty_not_an_envelope() {
-    let body = r#"{"model": "llama3.2", "messages": []}"#;
-    assert_eq!(input("/api/chat", body), fingerprint(&[]));
-}
-
-#[test]
-fn progress_takes_all_that_came_since_the_model_spoke() {
+fn progress_counting_reads_everything_since_the_model_spoke() {
     let body = r#"{"messages": [
         {"role": "user", "content": "start"},
         {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]},
@@ -116,15 +111,7 @@ fn progress_takes_all_that_came_since_the_model_spoke() {
 }
 
 #[test]
-fn the_beginning_of_an_answer_is_not_what_is_new() {
-    let body = r#"{"messages": [
-        {"role": "user", "content": "write a poem on rain"},
-        {"role": "assistant", "content": "Drops"}]}"#;
-    assert_eq!(input("/v1/messages", body), fingerprint(&["write a poem on rain"]));
-}
-
-#[test]
-fn calls_without_results_are_a_tool_turn_only_to_the_letter() {
+fn calls_without_results_are_a_tool_turn_only_for_literal_counting() {
     let body = r#"{"messages": [
         {"role": "user", "content": "start"},
         {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]},
@@ -134,7 +121,7 @@ fn calls_without_results_are_a_tool_turn_only_to_the_letter() {
 }
 
 #[test]
-fn calls_of_an_earlier_answer_are_not_these_calls() {
+fn calls_of_an_earlier_answer_are_ignored() {
     let body = r#"{"messages": [
         {"role": "user", "content": "start"},
         {"role": "assistant", "tool_calls": [{"function": {"name": "old", "arguments": "{}"}}]},
@@ -147,30 +134,21 @@ fn calls_of_an_earlier_answer_are_not_these_calls() {
 }
 
 #[test]
-fn an_image_is_opaque_the_same_only_if_every_byte_is() {
-    let with = |url: &str| {
+fn an_image_is_compared_byte_by_byte() {
+    assert_opaque(|data| {
         let body = format!(
             r#"{{"messages": [{{"role": "user", "content": [
                 {{"type": "text", "text": "what do you see here?"}},
-                {{"type": "image_url", "image_url": {{"url": "data:image/png;base64,{url}"}}}}]}}]}}"#
+                {{"type": "image_url", "image_url": {{"url": "data:image/png;base64,{data}"}}}}]}}]}}"#
         );
         input(CHAT, body)
-    };
-    assert_eq!(with("iVBORw0KGgo111="), with("iVBORw0KGgo111="));
-    assert_ne!(with("iVBORw0KGgo111="), with("iVBORw0KGgo222="));
+    });
 }
 
 #[test]
-fn the_order_of_a_blocks_members_says_nothing() {
+fn the_order_of_the_members_of_a_block_does_not_matter() {
     let body = |block: &str| format!(r#"{{"messages": [{{"role": "user", "content": [{block}]}}]}}"#);
     let one = body(r#"{"type": "text", "text": "look at this", "title": "a report"}"#);
     let other = body(r#"{"title": "a report", "text": "look at this", "type": "text"}"#);
     assert_eq!(input(CHAT, one), input(CHAT, other));
-}
-
-#[test]
-fn a_body_of_scalars_costs_no_more_than_a_few_messages() {
-    let body = format!(r#"{{"messages": [{}0]}}"#, "1,".repeat(1_000_000));
-    assert!(decode(CHAT, &body).is_ok());
-    assert!(decode_as(Literal, CHAT, &body).is_ok());
 }

@@ -1,6 +1,7 @@
-//! Framings: events, values one after the other, plain text.
+//! Framings: server-sent events, JSON values one after the other, text.
 
 use agent_kill_switch::decode::frames::Frames;
+use agent_kill_switch::decode::json::Json;
 use agent_kill_switch::turn::{Answer, Format};
 use proptest::prelude::*;
 
@@ -9,78 +10,67 @@ use crate::support::*;
 const SSE: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
-fn documents(content_type: &str, max_bytes: usize, body: &[u8]) -> (Vec<String>, u32) {
+/// Returns the documents of a body that comes in chunks, and how many documents were skipped.
+fn documents<'a>(
+    content_type: &str,
+    max_bytes: usize,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<String>, u32) {
     let mut frames = Frames::new(content_type.as_bytes(), max_bytes);
     let mut found = Vec::new();
-    let mut each = |document: agent_kill_switch::decode::json::Json<'_>| {
-        found.push(String::from_utf8_lossy(document.text()).into_owned())
-    };
-    frames.push(body, &mut each);
+    let mut each = |document: Json<'_>| found.push(String::from_utf8_lossy(document.text()).into_owned());
+    chunks.into_iter().for_each(|chunk| frames.push(chunk, &mut each));
     frames.finish(&mut each);
     (found, frames.skipped())
 }
 
 #[test]
-fn lines_may_end_in_any_way() {
-    for end in ["\n", "\r\n", "\r"] {
-        let body =
-            format!("event: x{end}data: {{\"a\":{end}data:1}}{end}{end}: note{end}{end}data:{{}}{end}id: 7{end}{end}");
-        let (found, skipped) = documents(SSE, 99, body.as_bytes());
-        assert_eq!((found, skipped), (vec!["{\"a\":\n1}".to_owned(), "{}".to_owned()], 0), "{end:?}");
+fn bodies_are_cut_into_documents() {
+    let two = r#"{"a":"}{"}"#;
+    let cases: [(&str, &str, &[&str], u32); 17] = [
+        (SSE, "event: x\ndata: {\"a\":\ndata:1}\n\n: note\n\ndata:{}\nid: 7\n\n", &["{\"a\":\n1}", "{}"], 0),
+        // The last event needs no blank line.
+        (SSE, "data: {}", &["{}"], 0),
+        (SSE, "data: {}\n", &["{}"], 0),
+        (SSE, "data: {}\n\n", &["{}"], 0),
+        (SSE, "data: {}\n\n\n\n", &["{}"], 0),
+        (SSE, "\u{feff}data: {}\n\n", &["{}"], 0),
+        // Other fields and comments are ignored.
+        (SSE, "dat: {}\ndatax: {}\nDATA: {}\n data: {}\n\ndata: {\"a\":1}\n\n", &["{\"a\":1}"], 0),
+        (SSE, ": data: {}\nevent: data\nretry: 10\n\ndata: {\"a\":1}\n\n", &["{\"a\":1}"], 0),
+        // So is data that does not begin like JSON. Data that does, but is invalid, is counted.
+        (SSE, "data: [DONE]\n\ndata: ping\n\ndata:\n\ndata: \n\n", &["[DONE]"], 0),
+        (SSE, "data: {\"a\": \n\ndata: {}\n\n", &["{}"], 1),
+        (JSON, "{]{}", &["{}"], 1),
+        // Anything may be between JSON values.
+        (JSON, "{\"a\":\"}{\"}{}", &[two, "{}"], 0),
+        (JSON, "[{\"a\":\"}{\"},\r\n{}]", &[two, "{}"], 0),
+        (JSON, "\n{\"a\":\"}{\"}\n\n{}\n", &[two, "{}"], 0),
+        (JSON, "data: {\"a\":\"}{\"}\ndata: {}", &[two, "{}"], 0),
+        (JSON, r#"{"a":"\"}\\"}{}"#, &[r#"{"a":"\"}\\"}"#, "{}"], 0),
+        (JSON, "", &[], 0),
+    ];
+    for (content_type, body, expected, skipped) in cases {
+        let ends: &[&str] = if content_type == SSE { &["\n", "\r\n", "\r"] } else { &["\n"] };
+        for end in ends {
+            let body = body.replace('\n', end);
+            let (found, skips) = documents(content_type, 99, [body.as_bytes()]);
+            assert!(found.iter().eq(expected) && skips == skipped, "{body:?}: {found:?}, {skips} skipped");
+        }
     }
 }
 
 #[test]
-fn the_last_event_needs_no_blank_line() {
-    for body in ["data: {}", "data: {}\n", "data: {}\n\n", "data: {}\n\n\n\n"] {
-        assert_eq!(documents(SSE, 99, body.as_bytes()), (vec!["{}".to_owned()], 0), "{body:?}");
-    }
-}
-
-#[test]
-fn a_byte_order_mark_before_events_says_nothing() {
-    assert_eq!(documents(SSE, 99, "\u{feff}data: {}\n\n".as_bytes()), (vec!["{}".to_owned()], 0));
-}
-
-#[test]
-fn other_fields_and_comments_are_no_data() {
-    let body = "dat: {}\ndatax: {}\nDATA: {}\n data: {}\n: data: {}\nevent: data\nretry: 10\n\ndata: {\"a\":1}\n\n";
-    assert_eq!(documents(SSE, 99, body.as_bytes()), (vec!["{\"a\":1}".to_owned()], 0));
-}
-
-#[test]
-fn data_that_is_no_json_says_nothing() {
-    let body = "data: [DONE]\n\ndata: ping\n\ndata:\n\ndata: \n\n";
-    assert_eq!(documents(SSE, 99, body.as_bytes()), (vec!["[DONE]".to_owned()], 0));
-}
-
-#[test]
-fn data_that_begins_like_json_and_is_not_is_skipped_and_counted() {
-    assert_eq!(documents(SSE, 99, b"data: {\"a\": \n\ndata: {}\n\n"), (vec!["{}".to_owned()], 1));
-    assert_eq!(documents(JSON, 99, b"{]{}"), (vec!["{}".to_owned()], 1));
-}
-
-#[test]
-fn values_follow_each_other_with_anything_between() {
-    for body in
-        ["{\"a\":\"}{\"}{}", "[{\"a\":\"}{\"},\r\n{}]", "\n{\"a\":\"}{\"}\n\n{}\n", "data: {\"a\":\"}{\"}\ndata: {}"]
-    {
-        assert_eq!(documents(JSON, 99, body.as_bytes()).0, ["{\"a\":\"}{\"}", "{}"], "{body}");
-    }
-    assert_eq!(documents(JSON, 99, br#"{"a":"\"}\\"}{}"#).0, [r#"{"a":"\"}\\"}"#, "{}"]);
-}
-
-#[test]
-fn a_document_of_just_the_cap_is_read_and_one_byte_more_is_skipped() {
+fn a_document_that_exceeds_the_limit_by_one_byte_is_skipped() {
     let document = "{\"a\":\"0123456789\"}";
     for (content_type, body) in [(SSE, format!("data: {document}\n\n")), (JSON, document.to_owned())] {
-        assert_eq!(documents(content_type, document.len(), body.as_bytes()), (vec![document.to_owned()], 0));
-        assert_eq!(documents(content_type, document.len() - 1, body.as_bytes()), (vec![], 1));
+        assert_eq!(documents(content_type, document.len(), [body.as_bytes()]), (vec![document.to_owned()], 0));
+        assert_eq!(documents(content_type, document.len() - 1, [body.as_bytes()]), (vec![], 1));
     }
 }
 
 #[test]
-fn an_event_longer_than_the_cap_leaves_the_answer_unknown() {
+fn an_event_that_exceeds_the_limit_makes_the_answer_unknown() {
     let event =
         |text: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
     let long = event(&"long ".repeat(1000));
@@ -94,7 +84,7 @@ fn an_event_longer_than_the_cap_leaves_the_answer_unknown() {
 }
 
 #[test]
-fn arguments_in_parts_longer_than_the_cap_leave_the_answer_unknown() {
+fn arguments_that_exceed_the_limit_make_the_answer_unknown() {
     let part = |text: &str| {
         format!(
             "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{{\"name\":\"\",\"arguments\":\"{text}\"}}}}]}}}}]}}\n\n"
@@ -103,11 +93,11 @@ fn arguments_in_parts_longer_than_the_cap_leave_the_answer_unknown() {
     let body = |last: &str| format!("{}{}", part(&"x".repeat(100)).repeat(100), part(last));
     let read = |last: &str, cap| answer_within(cap, Format::OpenAiChat, SSE, [body(last).as_bytes()]);
     assert_eq!(read("y", 5000), Answer::Unknown);
-    assert_ne!(read("y", 20_000), read("z", 20_000), "told apart by their end");
+    assert_ne!(read("y", 20_000), read("z", 20_000), "arguments are compared up to their end");
 }
 
 #[test]
-fn calls_without_end_leave_the_answer_unknown() {
+fn too_many_calls_make_the_answer_unknown() {
     let events: Vec<_> = (0..1000)
         .map(|index| {
             format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{index},"function":{{"name":"f"}}}}]}}}}]}}"#)
@@ -119,7 +109,7 @@ fn calls_without_end_leave_the_answer_unknown() {
 }
 
 #[test]
-fn a_body_without_content_type_is_looked_into() {
+fn json_is_recognised_without_its_content_type() {
     let body = r#"{"choices": [{"message": {"content": "found it anyway"}}]}"#;
     assert_eq!(answer(Format::OpenAiChat, "", body), words(&["found it anyway"]));
     assert_eq!(answer(Format::OpenAiChat, "text/plain; charset=utf-8", body), words(&["found it anyway"]));
@@ -130,7 +120,7 @@ fn a_body_without_content_type_is_looked_into() {
 }
 
 #[test]
-fn plain_text_is_its_own_answer() {
+fn a_text_body_is_the_answer() {
     for format in [Format::Other, Format::OpenAiChat] {
         let chunks = [&b" \n"[..], b"just ", b"wor", b"ds"];
         assert_eq!(answer_in_chunks(format, "Text/Plain", chunks), words(&["just words"]), "{format:?}");
@@ -139,12 +129,12 @@ fn plain_text_is_its_own_answer() {
 }
 
 #[test]
-fn an_unknown_api_that_answers_in_json_says_all_of_it() {
+fn the_whole_json_of_an_unknown_api_is_the_answer() {
     assert_eq!(answer(Format::Other, JSON, r#"{"reply": "all of\nit"}"#), words(&["{\"reply\": \"all of\nit\"}"]));
 }
 
 #[test]
-fn an_answer_without_words_is_unknown() {
+fn an_answer_without_text_is_unknown() {
     for body in ["", " ", "null", "[]", "{}", r#"{"choices": []}"#, r#"{"choices": [{"message": {"content": null}}]}"#]
     {
         assert_eq!(answer(Format::OpenAiChat, JSON, body), Answer::Unknown, "{body}");
@@ -153,22 +143,15 @@ fn an_answer_without_words_is_unknown() {
 
 proptest! {
     #[test]
-    fn any_bytes_give_the_same_documents_in_any_chunking(
+    fn chunking_does_not_change_the_documents_of_any_bytes(
         body in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,da ta:\r\n\xEF\xBB\xBF\x00\x10".to_vec()), 0..200),
         size in 1usize..50,
         cap in 1usize..60,
     ) {
         for content_type in [SSE, JSON, "application/vnd.amazon.eventstream"] {
-            let whole = documents(content_type, cap, &body);
-            let mut frames = Frames::new(content_type.as_bytes(), cap);
-            let mut found = Vec::new();
-            let mut each = |document: agent_kill_switch::decode::json::Json<'_>| {
-                found.push(String::from_utf8_lossy(document.text()).into_owned());
-            };
-            body.chunks(size).for_each(|chunk| frames.push(chunk, &mut each));
-            frames.finish(&mut each);
-            prop_assert!(found.iter().all(|document| document.len() <= 3 * cap));
-            prop_assert_eq!((found, frames.skipped()), whole);
+            let whole = documents(content_type, cap, [&body[..]]);
+            prop_assert!(whole.0.iter().all(|document| document.len() <= 3 * cap));
+            prop_assert_eq!(documents(content_type, cap, body.chunks(size)), whole);
         }
     }
 }

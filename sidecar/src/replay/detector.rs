@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use agent_kill_switch::config::{Config, ConfigError};
-use agent_kill_switch::decode::answer::{AnswerReader, Head};
+use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::detect::score::Scorer;
 use agent_kill_switch::detect::verdict::{Verdict, decide};
@@ -106,7 +106,7 @@ impl Decoder {
     }
 
     fn answer(&self, turn: &Turn, status: u16, body: &[u8]) -> Answer {
-        let head = Head { status, content_type: content_type(body) };
+        let head = ResponseHead { status, content_type: content_type(body) };
         let patterns = Rc::clone(&self.options.patterns);
         let mut reader = AnswerReader::new(turn.format, head, patterns, self.options.max_event_bytes);
         reader.push(body);

@@ -1,32 +1,35 @@
-//! Bedrock Converse and ConverseStream. Events come bare, their type in a header, or wrapped in a member of that name.
+//! Bedrock Converse and ConverseStream. The type of an event is in a header of its message, or it is the name of a member
+//! around the event.
 
-use super::calls::Piece;
-use super::{Sheet, get2};
+use super::calls_in_parts::CallDelta;
+use super::{PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [output, start, delta, message] =
         document.pick(["output", "contentBlockStart", "contentBlockDelta", "message"])?;
-    // An exception in the middle of a stream: all that it holds is its message.
-    sheet.failed |= message.and_then(Json::string).is_some();
+    // An exception within a stream consists of its message.
+    answer.failed |= message.and_then(Json::string).is_some();
     match output {
-        Some(output) => get2(output, "message", "content")?.map_or(Ok(()), |content| sheet.say_content(content)),
-        None => read_event(start.or(delta).unwrap_or(document), sheet),
+        Some(output) => {
+            get_nested(output, "message", "content")?.map_or(Ok(()), |content| answer.push_content(content))
+        }
+        None => read_event(start.or(delta).unwrap_or(document), answer),
     }
 }
 
-fn read_event(event: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_event(event: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [index, start, delta] = event.pick(["contentBlockIndex", "start", "delta"])?;
-    if let Some(name) = start.map_or(Ok(None), |start| get2(start, "toolUse", "name"))? {
-        sheet.calls.add(Piece { index, name: Some(name), ..Piece::default() })?;
+    if let Some(name) = start.map_or(Ok(None), |start| get_nested(start, "toolUse", "name"))? {
+        answer.calls.add_delta(CallDelta { index, name: Some(name), ..CallDelta::default() })?;
     }
     let Some(delta) = delta else { return Ok(()) };
     let [text, tool] = delta.pick(["text", "toolUse"])?;
-    sheet.say(text)?;
+    answer.push_string(text)?;
     match tool.map_or(Ok(None), |tool| tool.get("input"))? {
-        Some(input) => sheet.calls.add(Piece { index, arguments: Some(input), ..Piece::default() }),
+        Some(input) => answer.calls.add_delta(CallDelta { index, arguments: Some(input), ..CallDelta::default() }),
         None => Ok(()),
     }
 }

@@ -1,34 +1,32 @@
-//! Cohere v2 chat. The plan that precedes tool calls is a thought, not an answer.
+//! Cohere v2 chat. The plan before tool calls is a thought of the model, not part of its answer.
 
-use super::Sheet;
-use super::calls::Piece;
+use super::PartialAnswer;
+use super::calls_in_parts::CallDelta;
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [index, delta, message] = document.pick(["index", "delta", "message"])?;
-    let Some(delta) = delta else { return message.map_or(Ok(()), |message| read_message(message, sheet)) };
+    let Some(delta) = delta else { return message.map_or(Ok(()), |message| read_message(message, answer)) };
     let [message, error] = delta.pick(["message", "error"])?;
-    sheet.fail_on(error);
-    message.map_or(Ok(()), |message| read_delta(index, message, sheet))
+    answer.fail_on(error);
+    message.map_or(Ok(()), |message| read_delta(index, message, answer))
 }
 
-fn read_message(message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [content, calls] = message.pick(["content", "tool_calls"])?;
-    for call in calls.into_iter().flat_map(Json::elements) {
-        sheet.calls.add_whole(call?)?;
-    }
-    sheet.say_any(content)
+    answer.add_calls(calls)?;
+    answer.push_string_or_blocks(content)
 }
 
-fn read_delta(index: Option<Json<'_>>, message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_delta(index: Option<Json<'_>>, message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [content, call] = message.pick(["content", "tool_calls"])?;
-    sheet.say(content.map_or(Ok(None), |content| content.get("text"))?)?;
+    answer.push_string(content.map_or(Ok(None), |content| content.get("text"))?)?;
     match call.map_or(Ok(None), |call| call.get("function"))? {
         Some(function) => {
             let [name, arguments] = function.pick(["name", "arguments"])?;
-            sheet.calls.add(Piece { index, name, arguments, ..Piece::default() })
+            answer.calls.add_delta(CallDelta { index, name, arguments, ..CallDelta::default() })
         }
         None => Ok(()),
     }

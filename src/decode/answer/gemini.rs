@@ -1,18 +1,17 @@
-//! Gemini `generateContent` and `streamGenerateContent`: every document of a stream has the shape of a whole answer.
+//! Gemini `generateContent` and `streamGenerateContent`: each document of a stream looks like a whole answer.
 
-use super::{Sheet, get2};
+use super::{PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
-/// Reads an answer, or a part of one. Of several candidates the first is read.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+/// Reads an answer, or a part of one. Only the first of several candidates is read.
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [candidates, error] = document.pick(["candidates", "error"])?;
-    sheet.fail_on(error);
+    answer.fail_on(error);
     match candidates.and_then(|candidates| candidates.elements().next()).transpose()? {
-        Some(candidate) => match get2(candidate, "content", "parts")? {
-            Some(parts) => sheet.say_content(parts),
-            None => Ok(()),
-        },
+        Some(candidate) => {
+            get_nested(candidate, "content", "parts")?.map_or(Ok(()), |parts| answer.push_content(parts))
+        }
         None => Ok(()),
     }
 }

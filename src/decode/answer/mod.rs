@@ -1,12 +1,12 @@
-//! A response to an [`Answer`]: the words and the tool calls that the model produced, never the envelope.
+//! Decodes a response into an [`Answer`]: the text and the tool calls that the model produced, without their envelope.
 //!
-//! Incremental: bytes in any chunking, the same result as in one piece. Words go straight into a fingerprint, so a
-//! streamed answer and the same answer in one piece have the same one. One file per API says where in its documents the
-//! words and the calls are; a document may be a whole answer or one event of a stream.
+//! The body may come in chunks of any size. Text goes straight into a fingerprint, so an answer has the same fingerprint
+//! whether it is streamed or not. Each API has a file that knows where in its documents the text and the calls are. A
+//! document is a whole answer or one event of a stream.
 
 mod anthropic;
 mod bedrock;
-mod calls;
+mod calls_in_parts;
 mod cohere;
 mod gemini;
 mod ollama;
@@ -23,116 +23,119 @@ use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
 use crate::turn::{Answer, Format};
-use calls::CallsInParts;
+use calls_in_parts::CallsInParts;
 
-/// What the headers of a response say.
+/// The status and the headers of a response that matter.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct ResponseHead<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// The content type, empty where there is none.
+    /// The content type; empty if there is none.
     pub content_type: &'a [u8],
 }
 
 /// Reads one response.
 pub struct AnswerReader {
-    source: Source,
+    body: BodyKind,
     max_event_bytes: usize,
-    sheet: Sheet,
+    answer: PartialAnswer,
 }
 
-/// Where the answer is.
-enum Source {
-    /// In JSON documents of this format.
+/// What the body of a response contains.
+enum BodyKind {
+    /// JSON documents of this format.
     Documents(Format, Frames),
-    /// The body is the answer.
-    Plain,
-    /// In documents of this format, or the body itself: its first byte will tell.
-    Either(Format),
-    /// Nowhere: the call failed.
-    None,
+    /// The answer as text.
+    Text,
+    /// JSON documents of this format or text. The first byte will decide.
+    Undecided(Format),
+    /// No answer, since the call failed.
+    NoAnswer,
 }
 
-/// What has been read of an answer so far.
-struct Sheet {
+/// What has been read of an answer.
+struct PartialAnswer {
     text: Fingerprinter,
     calls: CallsInParts,
     malformed: bool,
-    /// The upstream says that it failed, by its status or in the middle of its answer.
+    /// Whether the upstream reported a failure, by its status or within its answer.
     failed: bool,
 }
 
 impl AnswerReader {
-    /// A reader for the answer to a request of this format.
-    pub fn new(format: Format, head: Head<'_>, patterns: Rc<[Pattern]>, max_event_bytes: usize) -> Self {
-        Self::with(Fingerprinter::with_patterns(patterns), format, head, max_event_bytes)
+    /// Creates a reader for the answer to a request of this format.
+    pub fn new(format: Format, head: ResponseHead<'_>, patterns: Rc<[Pattern]>, max_event_bytes: usize) -> Self {
+        Self::with_fingerprinter(Fingerprinter::with_patterns(patterns), format, head, max_event_bytes)
     }
 
-    /// The same with buffers of another's, as new.
-    pub fn with(text: Fingerprinter, format: Format, head: Head<'_>, max_event_bytes: usize) -> Self {
+    /// Creates a reader that uses an existing fingerprinter, which must be finished.
+    pub fn with_fingerprinter(
+        text: Fingerprinter,
+        format: Format,
+        head: ResponseHead<'_>,
+        max_event_bytes: usize,
+    ) -> Self {
         let failed = !(200..300).contains(&head.status);
         let content_type = head.content_type;
         let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
-        let source = match () {
-            () if failed => Source::None,
-            () if is_text && format == Format::Other => Source::Plain,
-            () if is_text => Source::Either(format),
-            () => Source::Documents(format, Frames::new(content_type, max_event_bytes)),
+        let body = if failed {
+            BodyKind::NoAnswer
+        } else if is_text && format == Format::Other {
+            BodyKind::Text
+        } else if is_text {
+            BodyKind::Undecided(format)
+        } else {
+            BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
-        let sheet = Sheet { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
-        Self { source, max_event_bytes, sheet }
+        let answer = PartialAnswer { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
+        Self { body, max_event_bytes, answer }
     }
 
     /// Takes the next bytes of the body.
     pub fn push(&mut self, mut chunk: &[u8]) {
-        if let Source::Either(format) = self.source {
+        if let BodyKind::Undecided(format) = self.body {
             chunk = chunk.trim_ascii_start();
-            self.source = match chunk.first() {
+            self.body = match chunk.first() {
                 None => return,
-                Some(b'{' | b'[') => Source::Documents(format, Frames::new(b"", self.max_event_bytes)),
-                Some(_) => Source::Plain,
+                Some(b'{' | b'[') => BodyKind::Documents(format, Frames::new(b"", self.max_event_bytes)),
+                Some(_) => BodyKind::Text,
             };
         }
-        let sheet = &mut self.sheet;
-        match &mut self.source {
-            Source::Documents(format, frames) => frames.push(chunk, &mut |document| sheet.read(*format, document)),
-            Source::Plain => sheet.text.push(chunk),
-            Source::Either(_) | Source::None => {}
+        let answer = &mut self.answer;
+        match &mut self.body {
+            BodyKind::Documents(format, frames) => frames.push(chunk, &mut |document| answer.read(*format, document)),
+            BodyKind::Text => answer.text.push(chunk),
+            BodyKind::Undecided(_) | BodyKind::NoAnswer => {}
         }
     }
 
-    /// The answer, once the body has ended. A document that was too long or malformed leaves it unknown, since part of
-    /// an answer is another answer.
+    /// Returns the answer, once the body has ended. If a document was too long or malformed the answer is unknown, since
+    /// the rest of it would look like another answer.
     pub fn finish(self) -> Answer {
-        self.finish_with().0
+        self.finish_into_parts().0
     }
 
-    /// The same, and the buffers for another's use.
-    pub fn finish_with(mut self) -> (Answer, Fingerprinter) {
-        let sheet = &mut self.sheet;
-        if let Source::Documents(format, frames) = &mut self.source {
-            frames.finish(&mut |document| sheet.read(*format, document));
-            sheet.malformed |= frames.skipped() > 0;
+    /// Returns the answer like [`finish`](Self::finish), and the fingerprinter to be used again.
+    pub fn finish_into_parts(mut self) -> (Answer, Fingerprinter) {
+        let answer = &mut self.answer;
+        if let BodyKind::Documents(format, frames) = &mut self.body {
+            frames.finish(&mut |document| answer.read(*format, document));
+            answer.malformed |= frames.skipped() > 0;
         }
-        let spoken = !sheet.text.is_empty();
-        let text = sheet.text.finish();
-        let answer = match sheet.calls.signature() {
-            _ if sheet.failed => Answer::Failed,
-            _ if sheet.malformed => Answer::Unknown,
-            Some(signature) => Answer::Tools { text: spoken.then_some(text), signature },
-            None if spoken => Answer::Text(text),
+        let has_text = !answer.text.is_empty();
+        let text = answer.text.finish();
+        let answer = match answer.calls.signature() {
+            _ if answer.failed => Answer::Failed,
+            _ if answer.malformed => Answer::Unknown,
+            Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
+            None if has_text => Answer::Text(text),
             None => Answer::Unknown,
         };
-        (answer, self.sheet.text)
-    }
-
-    /// The names of the tools called so far, for people.
-    pub fn tool_names(&self) -> String {
-        self.sheet.calls.names()
+        (answer, self.answer.text)
     }
 }
 
-impl Sheet {
+impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
@@ -148,44 +151,50 @@ impl Sheet {
         self.malformed |= result.is_err();
     }
 
-    /// An error in the middle of an answer.
+    /// Marks the answer as failed if there is an error in it.
     fn fail_on(&mut self, error: Option<Json<'_>>) {
         self.failed |= error.is_some_and(|error| !error.is_null());
     }
 
-    /// Words, where the value is a string.
-    fn say(&mut self, words: Option<Json<'_>>) -> Result<(), Malformed> {
-        words.map_or(Ok(()), |words| push_string(words, &mut self.text))
+    /// Adds text, if the value is a string.
+    fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
+        text.map_or(Ok(()), |text| push_string(text, &mut self.text))
     }
 
-    /// Words, where they are a string or a list of blocks.
-    fn say_any(&mut self, content: Option<Json<'_>>) -> Result<(), Malformed> {
+    /// Adds the text of a string or of a list of blocks.
+    fn push_string_or_blocks(&mut self, content: Option<Json<'_>>) -> Result<(), Malformed> {
         let Some(content) = content else { return Ok(()) };
-        if content.is_array() { self.say_blocks(content) } else { self.say(Some(content)) }
+        if content.is_array() { self.push_blocks(content) } else { self.push_string(Some(content)) }
     }
 
-    /// What an answer in one piece has: a string, or a list of blocks, calls among them.
-    fn say_content(&mut self, content: Json<'_>) -> Result<(), Malformed> {
-        for block in content.elements() {
-            self.calls.add_whole(block?)?;
-        }
-        self.say_any(Some(content))
+    /// Adds the text and the tool calls of a whole answer: a string or a list of blocks.
+    fn push_content(&mut self, content: Json<'_>) -> Result<(), Malformed> {
+        self.add_calls(Some(content))?;
+        self.push_string_or_blocks(Some(content))
     }
 
-    /// The words of blocks; a model's thoughts are not its answer.
-    fn say_blocks(&mut self, blocks: Json<'_>) -> Result<(), Malformed> {
+    /// Adds the text of blocks. The model's thoughts are not part of its answer.
+    fn push_blocks(&mut self, blocks: Json<'_>) -> Result<(), Malformed> {
         for block in blocks.elements() {
             let [text, refusal, thought] = block?.pick(["text", "refusal", "thought"])?;
             if thought.is_none_or(|thought| !thought.is_true()) {
-                self.say(text)?;
-                self.say(refusal)?;
+                self.push_string(text)?;
+                self.push_string(refusal)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the complete tool calls of a list.
+    fn add_calls(&mut self, calls: Option<Json<'_>>) -> Result<(), Malformed> {
+        for call in calls.into_iter().flat_map(Json::elements) {
+            self.calls.add_whole(call?)?;
         }
         Ok(())
     }
 }
 
-/// A member of a member.
-fn get2<'a>(value: Json<'a>, outer: &str, inner: &str) -> Result<Option<Json<'a>>, Malformed> {
+/// Returns a member of a member.
+fn get_nested<'a>(value: Json<'a>, outer: &str, inner: &str) -> Result<Option<Json<'a>>, Malformed> {
     value.get(outer)?.map_or(Ok(None), |value| value.get(inner))
 }

@@ -1,19 +1,16 @@
-//! Ollama `chat` and `generate`: every line has the shape of a whole answer.
+//! Ollama `chat` and `generate`: each line of a stream looks like a whole answer.
 
-use super::Sheet;
+use super::PartialAnswer;
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or a line of one.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [response, message, error] = document.pick(["response", "message", "error"])?;
-    sheet.fail_on(error);
-    sheet.say(response)?;
+    answer.fail_on(error);
+    answer.push_string(response)?;
     let Some(message) = message else { return Ok(()) };
     let [content, calls] = message.pick(["content", "tool_calls"])?;
-    sheet.say(content)?;
-    for call in calls.into_iter().flat_map(Json::elements) {
-        sheet.calls.add_whole(call?)?;
-    }
-    Ok(())
+    answer.push_string(content)?;
+    answer.add_calls(calls)
 }

@@ -1,50 +1,48 @@
-//! OpenAI Chat Completions and legacy Completions, and the many that speak them.
+//! OpenAI Chat Completions and legacy Completions, which many other APIs imitate.
 //!
-//! Of several choices the first is read: they answer the same question.
+//! Only the first of several choices is read: they all answer the same question.
 
-use super::Sheet;
-use super::calls::Piece;
+use super::PartialAnswer;
+use super::calls_in_parts::CallDelta;
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [choices, error] = document.pick(["choices", "error"])?;
-    sheet.fail_on(error);
+    answer.fail_on(error);
     for choice in choices.into_iter().flat_map(Json::elements) {
         let [index, text, message, delta] = choice?.pick(["index", "text", "message", "delta"])?;
         if index.is_none_or(|index| index.text() == b"0") {
-            sheet.say(text)?;
-            message.map_or(Ok(()), |message| read_message(message, sheet))?;
-            return delta.map_or(Ok(()), |delta| read_delta(delta, sheet));
+            answer.push_string(text)?;
+            message.map_or(Ok(()), |message| read_message(message, answer))?;
+            return delta.map_or(Ok(()), |delta| read_delta(delta, answer));
         }
     }
     Ok(())
 }
 
-fn read_message(message: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [content, refusal, calls, call] = message.pick(["content", "refusal", "tool_calls", "function_call"])?;
-    sheet.say_any(content)?;
-    sheet.say(refusal)?;
-    for call in calls.into_iter().flat_map(Json::elements) {
-        sheet.calls.add_whole(call?)?;
-    }
-    call.map_or(Ok(()), |call| sheet.calls.add_whole(call))
+    answer.push_string_or_blocks(content)?;
+    answer.push_string(refusal)?;
+    answer.add_calls(calls)?;
+    call.map_or(Ok(()), |call| answer.calls.add_whole(call))
 }
 
-fn read_delta(delta: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_delta(delta: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [content, refusal, calls, call] = delta.pick(["content", "refusal", "tool_calls", "function_call"])?;
-    sheet.say_any(content)?;
-    sheet.say(refusal)?;
+    answer.push_string_or_blocks(content)?;
+    answer.push_string(refusal)?;
     for call in calls.into_iter().flat_map(Json::elements) {
         let [index, id, function, custom] = call?.pick(["index", "id", "function", "custom"])?;
         let inner = function.or(custom).map(|inner| inner.pick(["name", "arguments", "input"])).transpose()?;
         let [name, arguments, input] = inner.unwrap_or_default();
-        sheet.calls.add(Piece { index, id, name, arguments: arguments.or(input) })?;
+        answer.calls.add_delta(CallDelta { index, id, name, arguments: arguments.or(input) })?;
     }
     if let Some(call) = call.filter(|call| call.is_object()) {
         let [name, arguments] = call.pick(["name", "arguments"])?;
-        sheet.calls.add(Piece { name, arguments, ..Piece::default() })?;
+        answer.calls.add_delta(CallDelta { name, arguments, ..CallDelta::default() })?;
     }
     Ok(())
 }

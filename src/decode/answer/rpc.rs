@@ -1,55 +1,55 @@
-//! JSON-RPC: the result of an MCP tool, the message or task of an A2A agent, or an error, which says something too.
+//! JSON-RPC: the result of an MCP tool, the message or task of an A2A agent, or an error, whose message counts as text.
 //!
-//! Notifications on the way (progress, logs) have a method and are not the answer. Of a task that streams, words on the
-//! way ("working on it") are not either: artifacts are, and the message that comes with the end.
+//! Notifications (progress, logs) have a method and are not part of the answer. Neither are status messages of a task that
+//! is not finished ("working on it"). Its artifacts are, and the message at its end.
 
-use super::{Sheet, get2};
+use super::{PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::decode::text::{push_content, push_json};
 use crate::scan::Malformed;
 
 /// Reads a response.
-pub fn read(document: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [method, error, result] = document.pick(["method", "error", "result"])?;
     if method.is_some() {
         return Ok(());
     }
-    sheet.say(error.map_or(Ok(None), |error| error.get("message"))?)?;
-    result.map_or(Ok(()), |result| read_result(result, sheet))
+    answer.push_string(error.map_or(Ok(None), |error| error.get("message"))?)?;
+    result.map_or(Ok(()), |result| read_result(result, answer))
 }
 
-fn read_result(result: Json<'_>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let result = unwrapped(result)?;
     let [content, parts, artifacts, artifact, status] =
         result.pick(["content", "parts", "artifacts", "artifact", "status"])?;
     if [content, parts, artifacts, artifact, status].iter().all(Option::is_none) {
-        return push_json(result, &mut sheet.text);
+        return push_json(result, &mut answer.text);
     }
-    say(content.or(parts), sheet)?;
+    push_part(content.or(parts), answer)?;
     for artifact in artifacts.into_iter().flat_map(Json::elements).chain(artifact.map(Ok)) {
-        say(artifact?.get("parts")?, sheet)?;
+        push_part(artifact?.get("parts")?, answer)?;
     }
     match status {
-        Some(status) if !is_on_the_way(status)? => say(get2(status, "message", "parts")?, sheet),
+        Some(status) if !is_in_progress(status)? => push_part(get_nested(status, "message", "parts")?, answer),
         _ => Ok(()),
     }
 }
 
-/// Later versions of A2A put the result into a member that names its kind.
+/// Returns the result without the member around it, by which later versions of A2A name the kind of the result.
 fn unwrapped(result: Json<'_>) -> Result<Json<'_>, Malformed> {
     let kinds = result.pick(["task", "message", "statusUpdate", "artifactUpdate"])?;
     Ok(kinds.into_iter().flatten().find(|kind| kind.is_object()).unwrap_or(result))
 }
 
-fn is_on_the_way(status: Json<'_>) -> Result<bool, Malformed> {
+fn is_in_progress(status: Json<'_>) -> Result<bool, Malformed> {
     const STATES: [&str; 4] = ["submitted", "working", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"];
     let state = status.get("state")?.and_then(Json::string);
     Ok(state.is_some_and(|state| STATES.iter().any(|known| state.is(known))))
 }
 
-fn say(content: Option<Json<'_>>, sheet: &mut Sheet) -> Result<(), Malformed> {
+fn push_part(content: Option<Json<'_>>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let Some(content) = content else { return Ok(()) };
-    push_content(content, &mut sheet.text)?;
-    sheet.text.end_part();
+    push_content(content, &mut answer.text)?;
+    answer.text.end_part();
     Ok(())
 }

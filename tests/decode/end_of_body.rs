@@ -1,4 +1,4 @@
-//! The end of a long body, read alone: it tells what all of the body tells, or nothing.
+//! Decoding only the end of a long body: the result is that of the whole body, or there is none.
 
 use agent_kill_switch::decode::request::end_of_request;
 use agent_kill_switch::fingerprint::Fingerprinter;
@@ -15,12 +15,12 @@ const CHAT: &str = "/v1/chat/completions";
 fn decode_end(counting: Counting, path: &str, end: &[u8]) -> Option<Turn> {
     let mut text = Fingerprinter::default();
     let turn = end_of_request(path.as_bytes(), end, counting, &mut text);
-    assert!(text.is_empty(), "nothing leaks into the next text");
+    assert!(text.is_empty(), "the fingerprinter is finished");
     turn
 }
 
-/// How many ends of the body tell something. Each of these must tell what all of it tells.
-fn telling_ends(counting: Counting, path: &str, body: &[u8]) -> usize {
+/// Decodes every end of a body. Returns how many were enough; each of these must give the result of the whole body.
+fn decode_every_end(counting: Counting, path: &str, body: &[u8]) -> usize {
     let whole = decode_as(counting, path, body).ok();
     let ends = (0..body.len()).filter_map(|cut| Some((cut, decode_end(counting, path, body.get(cut..)?)?)));
     let check = |(cut, turn): (usize, Turn)| {
@@ -31,19 +31,18 @@ fn telling_ends(counting: Counting, path: &str, body: &[u8]) -> usize {
 }
 
 #[test]
-fn every_end_of_every_fixture_tells_what_all_of_it_tells_or_nothing() {
+fn every_end_of_every_fixture_gives_the_result_of_the_whole_or_none() {
     for api in APIS {
-        let with_tools: &[&str] = if api.has_tools { &["request_result.json", "request_parallel.json"] } else { &[] };
-        for name in with_tools.iter().chain(&["request_user.json"]) {
+        for name in api.requests() {
             for counting in COUNTINGS {
-                telling_ends(counting, api.path, &api.fixture(name));
+                decode_every_end(counting, api.path, &api.fixture(name));
             }
         }
     }
 }
 
 #[test]
-fn the_last_messages_of_a_long_history_are_enough() {
+fn the_last_messages_of_a_long_conversation_are_enough() {
     let mut messages: Vec<Value> = Vec::new();
     for turn in 0..40 {
         messages.push(json!({"role": "user", "content": format!("question {turn} about \"quotes\" and {{braces}}")}));
@@ -54,12 +53,12 @@ fn the_last_messages_of_a_long_history_are_enough() {
     for counting in COUNTINGS {
         let end = &body.as_bytes()[body.len() - 600..];
         assert_eq!(decode_end(counting, CHAT, end), decode_as(counting, CHAT, &body).ok());
-        assert!(telling_ends(counting, CHAT, body.as_bytes()) > body.len() / 2);
+        assert!(decode_every_end(counting, CHAT, body.as_bytes()) > body.len() / 2);
     }
 }
 
 #[test]
-fn what_is_no_conversation_at_its_end_tells_nothing() {
+fn the_end_of_anything_but_a_conversation_gives_no_result() {
     for (path, body) in [
         (CHAT, r#"{"prompt": "say it"}"#),
         (CHAT, "not JSON at all"),
@@ -71,7 +70,7 @@ fn what_is_no_conversation_at_its_end_tells_nothing() {
     }
 }
 
-/// Messages full of what JSON is made of, with strings among them that are no messages.
+/// Messages full of quotes and brackets, and among them strings that are not messages.
 fn message() -> impl Strategy<Value = Value> {
     let text = || prop_oneof![r#"["\\{}\[\],: ]{0,9}"#, r#"(\{"role": "user"\}|\\|"|a){0,4}"#].prop_map(Value::from);
     let role = prop_oneof![Just("user"), Just("assistant"), Just("tool"), Just("system")];
@@ -88,14 +87,14 @@ fn message() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn wherever_a_body_is_cut_its_end_tells_the_truth_or_nothing(
+    fn every_end_of_any_body_gives_the_result_of_the_whole_or_none(
         messages in prop::collection::vec(message(), 1..6),
         pretty: bool,
     ) {
         let body = json!({"model": "m", "messages": messages, "stop": ["\\\"]"], "user": "u"});
         let body = if pretty { format!("{body:#}") } else { body.to_string() };
         for counting in COUNTINGS {
-            telling_ends(counting, CHAT, body.as_bytes());
+            decode_every_end(counting, CHAT, body.as_bytes());
         }
     }
 }
