@@ -1,38 +1,39 @@
-//! Every agent at a glance: found, filtered, and stopped several at a time.
+//! The list of agents, with search and filters, and the form that deactivates several of them.
 
 use agent_kill_switch::wire::{DeactivatedBy, ScoreSample};
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Redirect;
 use maud::{Markup, html};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::Dashboard;
 use super::error::Result;
 use super::form::Form;
-use super::layout::{Page, key};
-use super::query::{Query, agent_path, query};
+use super::layout::{Page, form_key};
+use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge, number};
 use super::timeline::sparkline;
 use super::visitor::Visitor;
+use crate::api::page::cut;
 use crate::model::{Agent, Millis};
 use crate::service::Note;
 use crate::store::AgentQuery;
 
-/// What makes the first agent appear.
+/// A request that makes the first agent appear.
 const FIRST_CALL: &str = r#"curl http://127.0.0.1:10000/v1/chat/completions \
   -H 'x-agent-id: my-agent' -H 'content-type: application/json' \
   -d '{"model": "any", "messages": [{"role": "user", "content": "hello"}]}'"#;
 const PAGE: u32 = 50;
-/// Scores in a sparkline.
-const SPARK: u32 = 30;
-/// As many as fit into an address.
+/// How many scores a sparkline shows.
+const SPARKLINE_SCORES: u32 = 30;
+/// How many agents can be deactivated at once. Their ids have to fit into the address of the page that offers to undo it.
 const MAX_BULK: usize = 200;
 
-/// The states that can be filtered by: the word in the address, and the text.
+/// The filters by state: the value in the address, and the label.
 const STATES: [(&str, &str); 4] =
     [("", "All"), ("active", "Active"), ("killed", "Deactivated by Kill Switch"), ("inactive", "Inactive")];
 
-pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, params: Query) -> Result<Markup> {
+pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
     let state = params.text("state");
     let (active, deactivated_by) = match state {
         "active" => (Some(true), None),
@@ -40,25 +41,21 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
         "inactive" => (Some(false), Some(DeactivatedBy::Manual)),
         _ => (None, None),
     };
-    let search = params.given("q");
     let wanted = AgentQuery {
         after: params.given("after"),
-        search,
+        search: params.given("q"),
         active,
         deactivated_by,
         kill_switch_enabled: None,
         limit: PAGE + 1,
     };
-    let mut found = dashboard.service.agents(&wanted).await?;
-    let has_more = found.len() > PAGE as usize;
-    found.truncate(PAGE as usize);
+    let (agents, next) = cut(dashboard.service.agents(&wanted).await?, PAGE, |agent| agent.id().to_owned());
     let mut rows = Vec::new();
-    for agent in found {
-        let scores = dashboard.service.scores(agent.id(), 0, SPARK).await.unwrap_or_default();
+    for agent in agents {
+        let scores = dashboard.service.scores(agent.id(), 0, SPARKLINE_SCORES).await.unwrap_or_default();
         rows.push((agent, scores));
     }
-    let next = rows.last().filter(|_| has_more).map(|(agent, _)| agent.id().to_owned());
-    let is_filtered = !params.text("q").is_empty() || !state.is_empty() || wanted.after.is_some();
+    let is_filtered = wanted.search.is_some() || !state.is_empty() || wanted.after.is_some();
     let page = Page { title: "Agents", here: "/", visitor: &visitor };
     Ok(page.with(html! {
         h1 { "Agents" }
@@ -76,20 +73,20 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
     }))
 }
 
-fn filters(params: &Query) -> Markup {
+fn filters(params: &Fields) -> Markup {
     let (search, state) = (params.text("q"), params.text("state"));
     html! {
         div.toolbar {
             nav.tabs aria-label="State" {
-                @for (word, text) in STATES {
-                    @let is_here = (word == state).then_some("true");
-                    a href={ "/" (query(&[("q", search), ("state", word)])) } aria-current=[is_here] { (text) }
+                @for (value, label) in STATES {
+                    @let is_here = (value == state).then_some("true");
+                    a href={ "/" (query(&[("q", search), ("state", value)])) } aria-current=[is_here] { (label) }
                 }
             }
             form.inline role="search" method="get" action="/" {
                 @if !state.is_empty() { input type="hidden" name="state" value=(state); }
                 label.sr for="q" { "Search agents" }
-                input #q type="search" name="q" value=(search) placeholder="Search id or name";
+                input #q type="search" name="q" value=(search) placeholder="Id or name";
                 button type="submit" { "Search" }
             }
         }
@@ -97,20 +94,20 @@ fn filters(params: &Query) -> Markup {
 }
 
 fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) -> Markup {
-    let may = visitor.who.may_change();
+    let may_change = visitor.who.may_change();
     html! {
         form method="post" action="/bulk/deactivate" {
-            (key(visitor))
+            (form_key(visitor))
             div.scroll { table.list {
                 thead { tr {
-                    @if may { th.tick { label { span.sr { "Select all" } input type="checkbox" data-all; } } }
+                    @if may_change { th.tick { label { span.sr { "Select all" } input type="checkbox" data-all; } } }
                     th scope="col" { "Agent" } th scope="col" { "State" } th scope="col" { "Kill switch" }
                     th scope="col" { "Last score" } th scope="col" { "Last seen" }
                 } }
                 tbody {
                     @for (agent, scores) in rows {
                         tr id={ "row-" (agent.id()) } {
-                            @if may {
+                            @if may_change {
                                 td.tick {
                                     label {
                                         span.sr { "Select " bdi { (agent.id()) } }
@@ -128,18 +125,18 @@ fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) 
                     }
                 }
             } }
-            @if may {
+            @if may_change {
                 div.bulk {
                     button.danger type="submit" { "Deactivate selected" }
-                    span.hint { "Stops the ticked agents at once; you can undo it." }
+                    span.hint { "Deactivates the selected agents at once. You can undo it." }
                 }
             }
         }
     }
 }
 
-/// A link to an agent by its name, its id below.
-pub(super) fn name(agent: &Agent) -> Markup {
+/// Shows a link with the agent's name, and its id below. An agent without a name is shown by its id.
+fn name(agent: &Agent) -> Markup {
     html! {
         a.agent href=(agent_path(agent.id())) { bdi { (if agent.name.is_empty() { agent.id() } else { &agent.name }) } }
         @if !agent.name.is_empty() { span.id { bdi { (agent.id()) } } }
@@ -162,22 +159,22 @@ fn empty() -> Markup {
     html! {
         section.card.empty {
             h2 { "No agents yet" }
-            p { "An agent appears here by itself with its first call through Envoy. Send one:" }
+            p { "An agent appears here when it makes its first call through Envoy. To try it, send one:" }
             pre { code { (FIRST_CALL) } }
             p.hint {
-                "127.0.0.1:10000 stands for your Envoy. It is listed under "
+                "Replace 127.0.0.1:10000 with the address of your Envoy. It is listed under "
                 a href="/envoys" { "Envoys" } " once it is connected."
             }
         }
     }
 }
 
-fn undo_notice(params: &Query, visitor: &Visitor) -> Markup {
-    let done = params.all("undo");
+fn undo_notice(params: &Fields, visitor: &Visitor) -> Markup {
+    let done: Vec<_> = params.all("undo").collect();
     html! {
         @if !done.is_empty() && visitor.who.may_change() {
             form.notice.flash method="post" action="/bulk/undo" role="status" {
-                (key(visitor))
+                (form_key(visitor))
                 @for id in &done { input type="hidden" name="agent_id" value=(id); }
                 span { (done.len()) @if done.len() == 1 { " agent was" } @else { " agents were" } " deactivated." }
                 button type="submit" { "Undo" }
@@ -186,35 +183,32 @@ fn undo_notice(params: &Query, visitor: &Visitor) -> Markup {
     }
 }
 
-/// A note that says where the change was made.
+/// Returns a note with this reason.
 pub(super) fn note(reason: &str) -> Result<Note> {
-    let mut body = Map::new();
-    body.insert("reason".to_owned(), json!(reason));
-    Ok(Note::parse(&body)?)
+    Ok(Note::parse(&object([("reason", json!(reason))]))?)
 }
 
-pub(super) async fn deactivate(State(dashboard): State<Dashboard>, form: Form) -> Result<Response> {
-    let note = note("stopped together with others")?;
+pub(super) async fn deactivate(State(dashboard): State<Dashboard>, form: Form) -> Result<Redirect> {
+    let note = note("deactivated together with other agents")?;
     let mut done = Vec::new();
-    for id in form.fields.all("agent_id").into_iter().take(MAX_BULK) {
-        // One that was deleted meanwhile is off already.
-        let Ok(before) = dashboard.service.agent(&id).await else { continue };
+    for id in form.fields.all("agent_id").take(MAX_BULK) {
+        // An agent that has been deleted in the meantime is skipped.
+        let Ok(before) = dashboard.service.agent(id).await else { continue };
         if before.policy.active {
-            dashboard.service.deactivate(&id, &note, &form.visitor.caller()).await?;
-            done.push(id);
+            dashboard.service.deactivate(id, &note, &form.visitor.caller()).await?;
+            done.push(("undo", id));
         }
     }
-    let undo: Vec<_> = done.iter().map(|id| ("undo", id.as_str())).collect();
-    Ok(Redirect::to(&format!("/{}", query(&undo))).into_response())
+    Ok(Redirect::to(&format!("/{}", query(&done))))
 }
 
 pub(super) async fn undo(State(dashboard): State<Dashboard>, form: Form) -> Result<Redirect> {
     let note = note("undone")?;
-    for id in form.fields.all("agent_id").into_iter().take(MAX_BULK) {
-        // What the kill switch stopped meanwhile is not for this button to undo.
-        let Ok(now) = dashboard.service.agent(&id).await else { continue };
+    for id in form.fields.all("agent_id").take(MAX_BULK) {
+        // An agent that the kill switch has deactivated in the meantime stays inactive.
+        let Ok(now) = dashboard.service.agent(id).await else { continue };
         if now.policy.deactivated_by == Some(DeactivatedBy::Manual) {
-            dashboard.service.activate(&id, &note, &form.visitor.caller()).await?;
+            dashboard.service.activate(id, &note, &form.visitor.caller()).await?;
         }
     }
     Ok(Redirect::to("/"))

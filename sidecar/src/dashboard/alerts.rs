@@ -1,52 +1,54 @@
-//! Who is told, how, and whether it arrived.
+//! The alert rules, the form for a new one, and the history of deliveries.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::Dashboard;
-use super::error::{Result, status};
-use super::form::{Fields, Form};
-use super::layout::{Page, key};
-use super::query::{Query, agent_path};
-use super::show::{ago, ago_or};
+use super::error::Result;
+use super::form::Form;
+use super::layout::{Page, form_key};
+use super::query::{Fields, agent_path, object};
+use super::show::{ago, ago_or, table};
 use super::visitor::Visitor;
 use crate::alerts::masked;
+use crate::api::problem::status;
 use crate::model::{AlertRule, Channel, Delivery, DeliveryStatus, Millis};
 use crate::service::{DEFAULT_COOLDOWN_SECONDS, Error, MAX_COOLDOWN_SECONDS, RuleChange};
 use crate::store::DeliveryQuery;
 
+/// How many deliveries the page lists.
 const HISTORY: u32 = 50;
 
-/// What the page says beyond the rules.
+/// What the page says in answer to a form.
 #[derive(Default)]
-struct Shown {
-    /// What was typed into the form.
-    fields: Fields,
-    refused: Option<String>,
-    /// Shown once.
-    secret: Option<String>,
+struct AlertFeedback {
+    /// What was just done, as the keyword in the address from which the message is chosen.
     did: String,
+    /// The agent for which a new rule is suggested.
     agent_id: String,
+    /// What was typed into the form, and why it was refused.
+    refused: Option<(Fields, String)>,
+    /// The secret of a new webhook rule, which is shown only once.
+    secret: Option<String>,
 }
 
-pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Query) -> Result<Markup> {
+pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
     let (did, agent_id) = (params.text("did").to_owned(), params.text("agent_id").to_owned());
-    render(&dashboard, &visitor, Shown { did, agent_id, ..Shown::default() }).await
+    render(&dashboard, &visitor, &AlertFeedback { did, agent_id, ..AlertFeedback::default() }).await
 }
 
-async fn render(dashboard: &Dashboard, visitor: &Visitor, shown: Shown) -> Result<Markup> {
+async fn render(dashboard: &Dashboard, visitor: &Visitor, feedback: &AlertFeedback) -> Result<Markup> {
     let rules = dashboard.service.alert_rules().await?;
     let history = dashboard.service.deliveries(&DeliveryQuery { limit: HISTORY, ..DeliveryQuery::default() }).await?;
     let now_ms = dashboard.service.now();
-    let may = visitor.who.may_change();
     Ok(Page { title: "Alerts", here: "/alerts", visitor }.with(html! {
         h1 { "Alerts" }
-        (did(&shown.did))
-        @if let Some(secret) = &shown.secret {
+        (flash(&feedback.did))
+        @if let Some(secret) = &feedback.secret {
             div.notice.flash role="status" {
-                p { "The rule was made. Its receiver verifies signatures with this secret, which is shown once:" }
+                p { "The rule was added. Its receiver verifies signatures with this secret, which is shown only once:" }
                 pre #secret { code { (secret) } }
             }
         }
@@ -61,26 +63,26 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, shown: Shown) -> Resul
                     div #deliveries data-live { (deliveries(&history, &rules, now_ms)) }
                 }
             }
-            @if may { (new(&shown, dashboard.alerts.has_mail(), visitor)) }
+            @if visitor.who.may_change() { (new(feedback, dashboard.alerts.has_mail(), visitor)) }
         }
     }))
 }
 
-fn did(word: &str) -> Markup {
-    let (class, words) = match word {
-        "made" => ("notice flash", "The rule was made."),
+fn flash(did: &str) -> Markup {
+    let (class, message) = match did {
+        "added" => ("notice flash", "The rule was added."),
         "arrived" => ("notice flash", "The test notice arrived."),
-        "failed" => ("notice bad", "The test notice did not arrive: see the history below for the reason."),
+        "failed" => ("notice bad", "The test notice did not arrive. The delivery history below shows the reason."),
         "changed" => ("notice flash", "The rule was changed."),
         "deleted" => ("notice flash", "The rule was deleted."),
         _ => return html! {},
     };
-    html! { p class=(class) role="status" { (words) } }
+    html! { p class=(class) role="status" { (message) } }
 }
 
 fn list(rules: &[AlertRule], visitor: &Visitor) -> Markup {
     if rules.is_empty() {
-        return html! { p.empty { "No alert is configured: a kill shows up on this dashboard and nowhere else." } };
+        return html! { p.empty { "No alert is configured. You will only see kills on this dashboard." } };
     }
     html! { ul.rules { @for rule in rules { li.rule {
         div.what {
@@ -92,22 +94,23 @@ fn list(rules: &[AlertRule], visitor: &Visitor) -> Markup {
                 @match &rule.agent_id { Some(id) => { "agent " bdi { (id) } } None => { "all agents" } }
                 " · cooldown " (rule.cooldown_seconds) " s" @if rule.recovery { " · recovery notice" }
             }
-            @if !rule.disabled_reason.is_empty() { p.over { "Switched off: " (rule.disabled_reason) } }
+            @if !rule.disabled_reason.is_empty() { p.over { "Switched off: " bdi { (rule.disabled_reason) } } }
         }
         @if visitor.who.may_change() {
             div.buttons {
-                (button(rule, visitor, "test", "Send test", "quiet"))
-                (button(rule, visitor, "switch", if rule.enabled { "Switch off" } else { "Switch on" }, "quiet"))
-                (button(rule, visitor, "delete", "Delete", "quiet danger"))
+                (button(rule, visitor, "test", "Send test"))
+                (button(rule, visitor, "switch", if rule.enabled { "Switch off" } else { "Switch on" }))
+                (button(rule, visitor, "delete", "Delete"))
             }
         }
     } } } }
 }
 
-fn button(rule: &AlertRule, visitor: &Visitor, act: &str, text: &str, class: &str) -> Markup {
+fn button(rule: &AlertRule, visitor: &Visitor, act: &str, text: &str) -> Markup {
+    let class = if act == "delete" { "quiet danger" } else { "quiet" };
     html! {
         form method="post" action={ "/alerts/" (rule.rule_id) "/" (act) } {
-            (key(visitor))
+            (form_key(visitor))
             @if act == "switch" { input type="hidden" name="enabled" value=(!rule.enabled); }
             button class=(class) type="submit" { (text) }
         }
@@ -120,19 +123,18 @@ const CHANNELS: [(Channel, &str); 3] = [
     (Channel::Email, "Email"),
 ];
 
-fn new(shown: &Shown, has_mail: bool, visitor: &Visitor) -> Markup {
-    let typed = |name: &str| shown.fields.text(name);
-    let is_first = shown.refused.is_none();
-    let agent_id = if is_first { shown.agent_id.as_str() } else { typed("agent_id") };
-    let cooldown = if is_first { DEFAULT_COOLDOWN_SECONDS.to_string() } else { typed("cooldown_seconds").to_owned() };
+fn new(feedback: &AlertFeedback, has_mail: bool, visitor: &Visitor) -> Markup {
+    let fields = feedback.refused.as_ref().map(|(fields, _)| fields);
+    let typed = |name: &str| fields.map_or("", |fields| fields.text(name));
+    let agent_id = if fields.is_some() { typed("agent_id") } else { &feedback.agent_id };
+    let default_cooldown = DEFAULT_COOLDOWN_SECONDS.to_string();
+    let cooldown = if fields.is_some() { typed("cooldown_seconds") } else { &default_cooldown };
     html! {
         section.card #new aria-labelledby="make" {
             h2 #make { "New alert rule" }
             form.stack method="post" action="/alerts" {
-                (key(visitor))
-                @if let Some(refused) = &shown.refused {
-                    p.notice.bad role="alert" { (refused) }
-                }
+                (form_key(visitor))
+                @if let Some((_, detail)) = &feedback.refused { p.notice.bad role="alert" { (detail) } }
                 div.field {
                     label for="name" { "Name" }
                     input #name type="text" name="name" maxlength="200" value=(typed("name")) placeholder="On call";
@@ -146,11 +148,11 @@ fn new(shown: &Shown, has_mail: bool, visitor: &Visitor) -> Markup {
                         }
                     }
                     @if !has_mail {
-                        p.hint { "Email needs the sidecar to be started with " code { "--smtp-url" } "." }
+                        p.hint { "To send email, start the sidecar with " code { "--smtp-url" } "." }
                     }
                 }
                 div.field {
-                    label for="target" { "URL or mail addresses" }
+                    label for="target" { "URL or email addresses" }
                     input #target type="text" name="target" required value=(typed("target"))
                         placeholder="https://example.com/hooks/kill-switch";
                 }
@@ -158,19 +160,19 @@ fn new(shown: &Shown, has_mail: bool, visitor: &Visitor) -> Markup {
                     label for="agent_id" { "Agent" }
                     input #agent_id type="text" name="agent_id" value=(agent_id) placeholder="all agents"
                         aria-describedby="agent_hint";
-                    p.hint #agent_hint { "Empty: every agent." }
+                    p.hint #agent_hint { "Leave empty for all agents." }
                 }
                 div.field {
                     label for="cooldown_seconds" { "Cooldown (seconds)" }
                     input #cooldown_seconds type="number" name="cooldown_seconds" min="0" max=(MAX_COOLDOWN_SECONDS)
                         step="1" value=(cooldown) aria-describedby="cooldown_hint";
                     p.hint #cooldown_hint {
-                        "After a notice about an agent, further ones of its kind are held back for so long."
+                        "After a notice about an agent, notices of the same kind are held back for this time."
                     }
                 }
                 label.check {
-                    input type="checkbox" name="recovery" checked[is_first || shown.fields.is_on("recovery")];
-                    " Tell when the agent is activated again"
+                    input type="checkbox" name="recovery" checked[fields.is_none_or(|fields| fields.is_on("recovery"))];
+                    " Also notify when the agent is activated again"
                 }
                 div.buttons { button.primary type="submit" { "Add rule" } }
             }
@@ -178,7 +180,7 @@ fn new(shown: &Shown, has_mail: bool, visitor: &Visitor) -> Markup {
     }
 }
 
-/// What people call a rule.
+/// Returns the name of a rule. A rule without a name is called by its channel.
 fn title<'a>(rules: &'a [AlertRule], rule_id: &str) -> &'a str {
     match rules.iter().find(|rule| rule.rule_id == rule_id) {
         None => "deleted rule",
@@ -189,38 +191,26 @@ fn title<'a>(rules: &'a [AlertRule], rule_id: &str) -> &'a str {
 
 fn deliveries(history: &[Delivery], rules: &[AlertRule], now_ms: Millis) -> Markup {
     if history.is_empty() {
-        return html! { p.empty.faint { "Nothing was sent yet." } };
+        return html! { p.empty.faint { "No notice has been sent yet." } };
     }
-    html! {
-        div.scroll {
-            table.list.tight {
-                thead {
-                    tr {
-                        @for heading in ["When", "Notice", "To", "Outcome", "Tries", "Latency"] {
-                            th scope="col" { (heading) }
-                        }
+    let rows = html! {
+        @for one in history {
+            tr {
+                td { (ago(one.created_ms, now_ms)) }
+                td {
+                    span class={ "kind " (one.kind.as_str()) } { (one.kind.as_str()) }
+                    @if !one.agent_id.is_empty() {
+                        " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } }
                     }
                 }
-                tbody {
-                    @for one in history {
-                        tr {
-                            td { (ago(one.created_ms, now_ms)) }
-                            td {
-                                span class={ "kind " (one.kind.as_str()) } { (one.kind.as_str()) }
-                                @if !one.agent_id.is_empty() {
-                                    " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } }
-                                }
-                            }
-                            td { bdi { (title(rules, &one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
-                            td { (outcome(one, now_ms)) }
-                            td.numbers { (one.attempts) }
-                            td.numbers { @if let Some(ms) = one.last_latency_ms { (ms) " ms" } }
-                        }
-                    }
-                }
+                td { bdi { (title(rules, &one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
+                td { (outcome(one, now_ms)) }
+                td.numbers { (one.attempts) }
+                td.numbers { @if let Some(ms) = one.last_latency_ms { (ms) " ms" } }
             }
         }
-    }
+    };
+    table("list tight", &["When", "Notice", "To", "Outcome", "Attempts", "Latency"], rows)
 }
 
 fn outcome(delivery: &Delivery, now_ms: Millis) -> Markup {
@@ -235,47 +225,44 @@ fn outcome(delivery: &Delivery, now_ms: Millis) -> Markup {
         @if let Some(code) = delivery.last_code { span.faint { " " (code) } }
         @if !delivery.last_error.is_empty() { p.faint { bdi { (delivery.last_error) } } }
         @if delivery.status == DeliveryStatus::Pending && delivery.attempts > 0 {
-            p.faint { "last try " (ago_or(delivery.last_attempt_ms, now_ms, "never")) }
+            p.faint { "last attempt " (ago_or(delivery.last_attempt_ms, now_ms, "never")) }
         }
     }
 }
 
 pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Result<Response> {
     let fields = &form.fields;
-    let mut body = Map::new();
-    for name in ["name", "channel", "target"] {
-        body.insert(name.to_owned(), json!(fields.text(name)));
-    }
-    let agent_id = fields.text("agent_id");
-    body.insert("agent_id".to_owned(), if agent_id.is_empty() { Value::Null } else { json!(agent_id) });
-    let cooldown = fields.text("cooldown_seconds").parse::<u64>();
-    body.insert(
-        "cooldown_seconds".to_owned(),
-        cooldown.map_or_else(|_| json!(fields.text("cooldown_seconds")), |seconds| json!(seconds)),
-    );
-    body.insert("recovery".to_owned(), json!(fields.is_on("recovery")));
+    let body = object([
+        ("name", json!(fields.text("name"))),
+        ("channel", json!(fields.text("channel"))),
+        ("target", json!(fields.text("target"))),
+        ("agent_id", json!(fields.given("agent_id"))),
+        ("cooldown_seconds", fields.value("cooldown_seconds")),
+        ("recovery", json!(fields.is_on("recovery"))),
+    ]);
     let made = match RuleChange::parse(&body) {
         Ok(change) => dashboard.alerts.create_rule(change).await,
         Err(error) => Err(error),
     };
     match made {
-        Ok(made) if made.secret.is_none() => Ok(Redirect::to("/alerts?did=made").into_response()),
+        Ok(made) if made.secret.is_none() => Ok(Redirect::to("/alerts?did=added").into_response()),
         // Not a redirect: the secret must not be kept anywhere, least of all in an address.
-        Ok(made) => Ok(render(&dashboard, &form.visitor, Shown { secret: made.secret, ..Shown::default() })
-            .await?
-            .into_response()),
+        Ok(made) => {
+            let feedback = AlertFeedback { secret: made.secret, ..AlertFeedback::default() };
+            Ok(render(&dashboard, &form.visitor, &feedback).await?.into_response())
+        }
         Err(error) => {
             let status = status(&error);
             let Error::Invalid { detail, .. } = error else { return Err(error.into()) };
-            let shown = Shown { refused: Some(detail), fields: form.fields, ..Shown::default() };
-            Ok((status, render(&dashboard, &form.visitor, shown).await?).into_response())
+            let feedback = AlertFeedback { refused: Some((form.fields, detail)), ..AlertFeedback::default() };
+            Ok((status, render(&dashboard, &form.visitor, &feedback).await?).into_response())
         }
     }
 }
 
 pub(super) async fn test(State(dashboard): State<Dashboard>, Path(rule_id): Path<String>, _: Form) -> Result<Redirect> {
-    let went = dashboard.alerts.test(&rule_id).await?;
-    let did = if went.status == DeliveryStatus::Delivered { "arrived" } else { "failed" };
+    let delivery = dashboard.alerts.test(&rule_id).await?;
+    let did = if delivery.status == DeliveryStatus::Delivered { "arrived" } else { "failed" };
     Ok(Redirect::to(&format!("/alerts?did={did}")))
 }
 
@@ -284,8 +271,7 @@ pub(super) async fn switch(
     Path(rule_id): Path<String>,
     form: Form,
 ) -> Result<Redirect> {
-    let mut body = Map::new();
-    body.insert("enabled".to_owned(), json!(form.fields.is_on("enabled")));
+    let body = object([("enabled", json!(form.fields.is_on("enabled")))]);
     dashboard.alerts.change_rule(&rule_id, RuleChange::parse(&body)?).await?;
     Ok(Redirect::to("/alerts?did=changed"))
 }

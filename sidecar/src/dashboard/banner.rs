@@ -1,44 +1,43 @@
-//! Why an agent is off, in numbers, and the way back on; and the calls that a kill was judged by.
+//! Why an agent is inactive and how to activate it, and the past calls that the current call of a kill repeated.
 
 use agent_kill_switch::wire::{DeactivatedBy, Match};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::layout::key;
+use super::layout::form_key;
 use super::query::agent_path;
-use super::show::{ago, duration, number};
+use super::show::{ago, duration, number, table};
 use super::visitor::Visitor;
 use crate::model::{Agent, Event, Millis};
 
-/// What is shown of an agent that is off.
+/// Shows why an agent is inactive, and the form that activates it. `event` is the event that deactivated it.
 pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, now_ms: Millis) -> Markup {
     let by_switch = agent.policy.deactivated_by == Some(DeactivatedBy::KillSwitch);
     let class = if by_switch { "banner killed" } else { "banner inactive" };
     html! {
-        section class=(class) aria-label="Why this agent is off" {
+        section class=(class) aria-label="Why this agent is inactive" {
             h2 { (if by_switch { "Deactivated by Kill Switch" } else { "Inactive" }) }
             @if let Some(event) = event {
-                p.when { "By " strong { bdi { (by(event)) } } ", " (ago(event.body.at_ms, now_ms)) }
+                p.when { "By " strong { bdi { (actor(event)) } } ", " (ago(event.body.at_ms, now_ms)) }
                 @if !event.body.reason.is_empty() { p.reason { bdi { (event.body.reason) } } }
                 @if by_switch { (figures(event)) }
             }
             @if visitor.who.may_change() {
                 form.inline.wide method="post" action={ (agent_path(agent.id())) "/activate" } {
-                    (key(visitor))
+                    (form_key(visitor))
                     label for="reason" { "Reason" }
                     input #reason type="text" name="reason" maxlength="1000" placeholder="What was fixed?";
                     button.primary type="submit" { "Activate" }
                 }
                 p.hint {
-                    "Activating clears the window: the agent starts with an empty history, and earlier calls no longer "
-                    "count."
+                    "Activating clears the window: calls that the agent made before are not counted any more."
                 }
             }
         }
     }
 }
 
-fn by(event: &Event) -> String {
+fn actor(event: &Event) -> String {
     match event.body.detail.get("by").and_then(Value::as_str) {
         Some(by) => format!("{by} ({})", event.body.actor),
         None => event.body.actor.clone(),
@@ -70,50 +69,39 @@ fn tools(event: &Event) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The calls that the latest kill was judged by.
+/// Shows the past calls that were repeated when this kill happened.
 pub(super) fn matches(kill: &Event) -> Markup {
     let listed = kill.body.detail.get("matches").cloned().unwrap_or_default();
     let matches: Vec<Match> = serde_json::from_value(listed).unwrap_or_default();
     let tools = tools(kill);
     html! {
         section.card aria-labelledby="matches" {
-            h2 #matches { "Matching calls of the kill" }
+            h2 #matches { "Repeated calls" }
             p.hint {
-                "Past calls that the last one repeated. Fewer bits apart is more alike; under 3 counts as similar."
+                "The past calls that the last call before the kill repeated. The fewer bits differ, the more alike two "
+                "texts are; fewer than 3 bits count as similar."
             }
-            @if matches.is_empty() { p.faint { "The report named none." } }
-            @else { (table(&matches, &tools)) }
+            @if matches.is_empty() { p.faint { "The report lists no calls." } }
+            @else { (table("list tight", &COLUMNS, rows(&matches, &tools))) }
         }
     }
 }
 
-fn table(matches: &[Match], tools: &str) -> Markup {
+const COLUMNS: [&str; 6] = ["Calls ago", "Age", "Prompt", "Response", "Tool call", "Fingerprint"];
+
+fn rows(matches: &[Match], tools: &str) -> Markup {
     html! {
-        div.scroll {
-            table.list.tight {
-                thead {
-                    tr {
-                        @for heading in ["Calls ago", "Age", "Prompt", "Response", "Tool call", "Fingerprint"] {
-                            th scope="col" { (heading) }
-                        }
-                    }
+        @for one in matches {
+            tr {
+                td.numbers { (one.calls_ago) }
+                td.numbers { (duration(one.age_ms)) }
+                td.numbers { (distance(one.prompt_distance)) }
+                td.numbers { (distance(one.response_distance)) }
+                td {
+                    @if one.same_tool_call { "same: " bdi { (if tools.is_empty() { "unnamed" } else { tools }) } }
+                    @else { "–" }
                 }
-                tbody {
-                    @for one in matches {
-                        tr {
-                            td.numbers { (one.calls_ago) }
-                            td.numbers { (duration(one.age_ms)) }
-                            td.numbers { (distance(one.prompt_distance)) }
-                            td.numbers { (distance(one.response_distance)) }
-                            td {
-                                @if one.same_tool_call {
-                                    "same: " bdi { (if tools.is_empty() { "unnamed" } else { tools }) }
-                                } @else { "–" }
-                            }
-                            td.id { bdi { (one.prompt_hash) } }
-                        }
-                    }
-                }
+                td.id { bdi { (one.prompt_hash) } }
             }
         }
     }

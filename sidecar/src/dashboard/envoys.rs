@@ -1,14 +1,16 @@
-//! Which Envoys are connected, and whether each has what the others have.
+//! Which Envoys are connected, and whether each has applied the latest revision.
 
 use axum::extract::State;
 use maud::{Markup, html};
 
 use super::Dashboard;
 use super::layout::Page;
-use super::show::ago;
+use super::show::{ago, table};
 use super::visitor::Visitor;
 use crate::model::Millis;
 use crate::service::EnvoyView;
+
+const COLUMNS: [&str; 4] = ["Envoy", "Connection", "Applied revision", "Last seen"];
 
 pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor) -> Markup {
     let (envoys, current) = (dashboard.service.envoys(), dashboard.service.rev());
@@ -19,10 +21,10 @@ pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor) -
         div #envoys data-live {
             @if envoys.is_empty() {
                 section.card.empty {
-                    h2 { "No Envoy has asked yet" }
+                    h2 { "No Envoy has connected yet" }
                     p {
-                        "Envoys appear here once their filter polls for policy. "
-                        code { "kill-switch doctor" } " checks the way."
+                        "An Envoy appears here when its filter asks for the policies for the first time. "
+                        code { "kill-switch doctor" } " checks the connection."
                     }
                 }
             } @else {
@@ -30,36 +32,23 @@ pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor) -
                     "Revision " strong { (current) } " is applied by "
                     strong { (up_to_date) " of " (connected) } " connected Envoys."
                 }
-                (table(&envoys, current, dashboard.service.now()))
+                (table("list", &COLUMNS, rows(&envoys, current, dashboard.service.now())))
             }
         }
     })
 }
 
-fn table(envoys: &[EnvoyView], current: u64, now_ms: Millis) -> Markup {
+fn rows(envoys: &[EnvoyView], current: u64, now_ms: Millis) -> Markup {
     html! {
-        div.scroll {
-            table.list {
-                thead {
-                    tr {
-                        @for heading in ["Envoy", "Connection", "Applied revision", "Last seen"] {
-                            th scope="col" { (heading) }
-                        }
-                    }
+        @for envoy in envoys {
+            tr {
+                th scope="row" { bdi { (envoy.envoy) } }
+                td {
+                    @if envoy.connected { span.badge.active { "● Connected" } }
+                    @else { span.badge.inactive { "○ Disconnected" } }
                 }
-                tbody {
-                    @for envoy in envoys {
-                        tr {
-                            th scope="row" { bdi { (envoy.envoy) } }
-                            td {
-                                @if envoy.connected { span.badge.active { "● Connected" } }
-                                @else { span.badge.inactive { "○ Silent" } }
-                            }
-                            td.numbers { (applied(envoy.applied_rev, current)) }
-                            td { (ago(envoy.last_seen_ms, now_ms)) }
-                        }
-                    }
-                }
+                td.numbers { (applied(envoy.applied_rev, current)) }
+                td { (ago(envoy.last_seen_ms, now_ms)) }
             }
         }
     }

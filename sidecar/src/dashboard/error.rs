@@ -1,25 +1,27 @@
-//! Refusals as pages: what is wrong, in words, and a way back.
+//! Refusals as pages: what is wrong, and a way back.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
 use super::layout;
+use super::query::query;
+use crate::api::problem::status;
 use crate::service::Error;
 
 /// Why a page is not shown.
 pub(super) enum Refusal {
-    /// Nobody is signed in. Where to go afterwards.
+    /// The visitor is not signed in. Holds the page to show afterwards.
     SignIn(String),
-    /// A form that did not come from a page of ours.
+    /// The form did not come from a page of this dashboard.
     Forged,
-    /// A viewer's session may not change anything.
+    /// The visitor signed in with a viewer's token, which may not make changes.
     ReadOnly,
-    /// The form cannot be read.
+    /// The form is too large, or broke off.
     Unreadable,
-    /// Too many failed attempts; seconds left.
+    /// There were too many failed attempts. Holds the seconds to wait.
     TooMany(u64),
-    /// The service said no.
+    /// The service refused.
     Service(Error),
 }
 
@@ -32,62 +34,54 @@ impl From<Error> for Refusal {
 }
 
 impl Refusal {
-    fn words(&self) -> (StatusCode, String) {
-        const FORGED: &str = "This form is out of date or did not come from this dashboard. Reload the page and try \
-                              again.";
-        const READ_ONLY: &str = "You are signed in with a viewer's token, which changes nothing. Sign in with the \
-                                 password or an operator's token.";
+    fn status(&self) -> StatusCode {
         match self {
-            Self::SignIn(_) => (StatusCode::UNAUTHORIZED, "Sign in first.".to_owned()),
-            Self::Forged => (StatusCode::FORBIDDEN, FORGED.to_owned()),
-            Self::ReadOnly => (StatusCode::FORBIDDEN, READ_ONLY.to_owned()),
-            Self::Unreadable => (StatusCode::BAD_REQUEST, "The form could not be read.".to_owned()),
-            Self::TooMany(seconds) => {
-                let words = format!("Too many failed attempts from your address. Try again in {seconds} s.");
-                (StatusCode::TOO_MANY_REQUESTS, words)
+            Self::SignIn(_) => StatusCode::UNAUTHORIZED,
+            Self::Forged | Self::ReadOnly => StatusCode::FORBIDDEN,
+            Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Service(error) => status(error),
+        }
+    }
+
+    fn message(&self) -> String {
+        let message = match self {
+            Self::SignIn(_) => "Sign in first.",
+            Self::Forged => {
+                "This form is out of date or did not come from this dashboard. Reload the page and try again."
             }
-            Self::Service(error) => (status(error), words(error)),
-        }
-    }
-}
-
-/// The status that an error of the service has.
-pub(super) fn status(error: &Error) -> StatusCode {
-    match error {
-        Error::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-        Error::NotFound { .. } => StatusCode::NOT_FOUND,
-        Error::Precondition { .. } => StatusCode::PRECONDITION_FAILED,
-        Error::Conflict { .. } => StatusCode::CONFLICT,
-        Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-fn words(error: &Error) -> String {
-    match error {
-        Error::Store(error) => {
-            tracing::error!(%error, "the store failed");
-            "The database did not answer. Look again in a moment: a change may or may not have been made.".to_owned()
-        }
-        other => other.to_string(),
+            Self::ReadOnly => {
+                "You are signed in with a viewer's token, which cannot change anything. Sign in with the password or \
+                 with an operator's token."
+            }
+            Self::Unreadable => "The form could not be read.",
+            Self::TooMany(seconds) => {
+                return format!("Too many failed attempts from your address. Try again in {seconds} s.");
+            }
+            Self::Service(Error::Store(error)) => {
+                tracing::error!(%error, "the store failed");
+                "The database did not answer. A change may or may not have been made: look again in a moment."
+            }
+            Self::Service(error) => return error.to_string(),
+        };
+        message.to_owned()
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         if let Self::SignIn(next) = &self {
-            let next = percent_encoding::utf8_percent_encode(next, percent_encoding::NON_ALPHANUMERIC);
-            return Redirect::to(&format!("/login?next={next}")).into_response();
+            return Redirect::to(&format!("/login{}", query(&[("next", next)]))).into_response();
         }
-        let (status, words) = self.words();
         let page = layout::bare(
             "Not done",
             html! {
                 h1 { "Not done" }
-                p.notice.bad role="alert" { (words) }
+                p.notice.bad role="alert" { (self.message()) }
                 p { a href="/" { "Back to the agents" } }
             },
         );
-        let mut response = (status, page).into_response();
+        let mut response = (self.status(), page).into_response();
         if let Self::TooMany(seconds) = self {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -1,4 +1,4 @@
-//! What happened, filtered, and taken along.
+//! The list of events, with filters.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::Dashboard;
 use super::error::Result;
 use super::layout::Page;
-use super::query::{Query, agent_path, query};
+use super::query::{Fields, agent_path, query};
 use super::show::{ago, number};
 use super::visitor::Visitor;
+use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
 use crate::model::{Event, EventType, Millis};
 use crate::store::{EventQuery, EventRange};
@@ -17,8 +18,8 @@ use crate::store::{EventQuery, EventRange};
 const PAGE: u32 = 100;
 const FILTERS: [&str; 4] = ["agent_id", "event_type", "since", "until"];
 
-/// The events that a query string asks for.
-pub(super) fn wanted(params: &Query, range: EventRange, limit: u32) -> EventQuery {
+/// Returns the query for the events that the parameters ask for.
+pub(super) fn wanted(params: &Fields, range: EventRange, limit: u32) -> EventQuery {
     EventQuery {
         range,
         agent_id: params.given("agent_id"),
@@ -29,12 +30,10 @@ pub(super) fn wanted(params: &Query, range: EventRange, limit: u32) -> EventQuer
     }
 }
 
-pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Query) -> Result<Markup> {
+pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
     let before = params.text("before").parse().ok();
-    let mut found = dashboard.service.events(&wanted(&params, EventRange::Before(before), PAGE + 1)).await?;
-    let has_more = found.len() > PAGE as usize;
-    found.truncate(PAGE as usize);
-    let next = found.last().filter(|_| has_more).map(|event| event.id.to_string());
+    let found = dashboard.service.events(&wanted(&params, EventRange::Before(before), PAGE + 1)).await?;
+    let (events, next) = cut(found, PAGE, |event| event.id.to_string());
     let filters = FILTERS.map(|name| (name, params.text(name)));
     let export =
         |format: &str| format!("/events/export{}", query(&[&[("format", format)], filters.as_slice()].concat()));
@@ -58,30 +57,37 @@ pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, p
             button type="submit" { "Filter" }
             span.export { a href=(export("jsonl")) { "Export JSONL" } " " a href=(export("csv")) { "Export CSV" } }
         }
-        div #events data-live { (table(&found, dashboard.service.now(), true)) }
+        div #events data-live { (table(&events, dashboard.service.now(), Agents::Shown)) }
         @if let Some(next) = next {
             p.pager { a href={ "/events" (query(&[filters.as_slice(), &[("before", &next)]].concat())) } { "Older" } }
         }
     }))
 }
 
-/// Events as rows.
-pub(super) fn table(events: &[Event], now_ms: Millis, with_agent: bool) -> Markup {
+/// Whether a table of events has a column for the agent.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Agents {
+    Shown,
+    Hidden,
+}
+
+/// Shows events as a table.
+pub(super) fn table(events: &[Event], now_ms: Millis, agents: Agents) -> Markup {
     if events.is_empty() {
-        return html! { p.empty.faint { "No events." } };
+        return html! { p.empty.faint { "There are no events." } };
     }
     html! {
         div.scroll { table.list.events {
             thead { tr {
                 th scope="col" { "When" } th scope="col" { "What" }
-                @if with_agent { th scope="col" { "Agent" } }
+                @if agents == Agents::Shown { th scope="col" { "Agent" } }
                 th scope="col" { "Who" } th scope="col" { "Why" }
             } }
             tbody { @for event in events {
                 tr {
                     td { (ago(event.body.at_ms, now_ms)) }
                     td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
-                    @if with_agent {
+                    @if agents == Agents::Shown {
                         td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
                     }
                     td { bdi { (event.body.actor) } }
@@ -104,13 +110,13 @@ fn why(event: &Event) -> Markup {
         @for (field, change) in changes.into_iter().flatten() {
             span.change {
                 (field.trim_start_matches("kill_switch_")) " "
-                bdi { (plain(change.get("from"))) } " → " bdi { (plain(change.get("to"))) }
+                bdi { (text(change.get("from"))) } " → " bdi { (text(change.get("to"))) }
             }
         }
     }
 }
 
-fn plain(value: Option<&Value>) -> String {
+fn text(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

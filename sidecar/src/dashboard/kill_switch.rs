@@ -1,17 +1,17 @@
-//! The Kill Switch card: the toggle, the settings with their bounds, and what they would have done.
+//! The Kill Switch card: the toggle, the settings with their bounds, and a preview of what other settings would have
+//! done.
 
 use agent_kill_switch::policy::{MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, highest_score};
 use maud::{Markup, html};
 
-use super::form::Fields;
-use super::layout::key;
-use super::query::{agent_path, query};
+use super::layout::form_key;
+use super::query::{Fields, agent_path, query};
 use super::show::{clock, number};
 use super::visitor::Visitor;
 use crate::model::Agent;
 use crate::service::Preview;
 
-/// What the form shows: what is saved, or what was typed.
+/// The contents of the settings form: the saved settings, or what was typed.
 pub(super) struct Draft {
     pub window_size: String,
     pub threshold: String,
@@ -21,7 +21,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn saved(agent: &Agent) -> Self {
+    fn saved(agent: &Agent) -> Self {
         let policy = &agent.policy;
         Self {
             window_size: policy.kill_switch_window_size.to_string(),
@@ -44,71 +44,81 @@ impl Draft {
     }
 }
 
-/// What is to be said beside the form.
+/// What the page says in answer to a form.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct AgentFeedback {
+    /// What was just done, as the keyword in the address from which the message is chosen.
+    pub did: String,
+    /// What was typed, if the settings were not saved.
+    pub draft: Option<Draft>,
     /// Why the settings were refused: the field and the reason.
     pub refused: Option<(String, String)>,
-    /// What they would have done.
+    /// What the settings would have done.
     pub preview: Option<Preview>,
-    /// Whether enabling waits for an answer to the question about alerts.
+    /// Whether to ask if the kill switch should be enabled although no alert is configured.
     pub asks_for_alert: bool,
 }
 
-impl Said {
-    fn is_bad(&self, field: &str) -> Option<&'static str> {
-        self.refused.as_ref().is_some_and(|(own, _)| own.ends_with(field)).then_some("true")
+impl AgentFeedback {
+    /// Returns the value of the attribute `aria-invalid` of a field.
+    fn invalid(&self, field: &str) -> Option<&'static str> {
+        self.refused.as_ref().is_some_and(|(refused, _)| refused.ends_with(field)).then_some("true")
     }
 }
 
-pub(super) fn card(agent: &Agent, draft: &Draft, said: &Said, visitor: &Visitor) -> Markup {
+pub(super) fn card(agent: &Agent, feedback: &AgentFeedback, visitor: &Visitor) -> Markup {
     let enabled = agent.policy.kill_switch_enabled;
     let path = agent_path(agent.id());
-    let may = visitor.who.may_change();
+    let may_change = visitor.who.may_change();
     html! {
         section.card #kill-switch aria-labelledby="ks" {
             div #toggle .cardhead data-live {
                 h2 #ks { "Kill Switch" }
                 form method="post" action={ (path) "/kill-switch" } {
-                    (key(visitor))
+                    (form_key(visitor))
                     input type="hidden" name="enabled" value=(if enabled { "false" } else { "true" });
                     button.toggle type="submit" role="switch" aria-checked=(enabled) aria-label="Kill Switch"
-                        disabled[!may] {
+                        disabled[!may_change] {
                         span.knob aria-hidden="true" {}
                         span.word { (if enabled { "On" } else { "Off" }) }
                     }
                 }
             }
-            @if said.asks_for_alert { (question(agent, visitor)) }
+            @if feedback.asks_for_alert { (question(agent, visitor)) }
             @else if !enabled {
-                p.hint { "Off: calls pass unseen. Settings can be prepared and take effect when it is switched on." }
+                p.hint {
+                    "This agent's calls are not checked. You can change the settings now; they take effect when you "
+                    "switch the kill switch on."
+                }
             }
             form.stack method="post" action={ (path) "/settings" } data-preview={ (path) "/preview" } {
-                (key(visitor))
-                @if let Some((_, detail)) = &said.refused { p.notice.bad role="alert" { (detail) } }
-                (settings(draft, said, may))
-                @if may {
+                (form_key(visitor))
+                @if let Some((_, detail)) = &feedback.refused { p.notice.bad role="alert" { (detail) } }
+                (settings(agent, feedback, may_change))
+                @if may_change {
                     div.buttons {
                         button.primary type="submit" { "Save settings" }
                         button type="submit" formaction={ (path) "/preview" } { "What would these have done?" }
                     }
                 }
-                div #preview aria-live="polite" { @if let Some(preview) = &said.preview { (told(preview)) } }
+                div #preview aria-live="polite" { @if let Some(preview) = &feedback.preview { (previewed(preview)) } }
             }
         }
     }
 }
 
-fn settings(draft: &Draft, said: &Said, may: bool) -> Markup {
+fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup {
+    let saved = Draft::saved(agent);
+    let draft = feedback.draft.as_ref().unwrap_or(&saved);
     let size = draft.window_size.parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
     html! {
         div.field {
             label for="window_size" { "Window size" }
             input #window_size type="number" name="window_size" min=(MIN_WINDOW_SIZE) max=(MAX_WINDOW_SIZE) step="1"
                 required value=(draft.window_size) aria-describedby="window_hint"
-                aria-invalid=[said.is_bad("window_size")] disabled[!may];
+                aria-invalid=[feedback.invalid("window_size")] disabled[!may_change];
             p.hint #window_hint {
-                "The last calls that are compared, the current one included: "
+                "How many calls are compared, including the current one: "
                 (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
             }
         }
@@ -116,68 +126,66 @@ fn settings(draft: &Draft, said: &Said, may: bool) -> Markup {
             label for="threshold" { "Threshold" }
             input #threshold type="number" name="threshold" min="0" step="any"
                 required value=(draft.threshold) aria-describedby="threshold_hint"
-                aria-invalid=[said.is_bad("threshold")] disabled[!may];
+                aria-invalid=[feedback.invalid("threshold")] disabled[!may_change];
             p.hint #threshold_hint {
-                "The score that must be exceeded: above 0"
+                "A score above this is a loop. Must be above 0"
                 @if let Some(highest) = size.map(highest_score) {
                     " and below " strong #highest { (number(highest)) } ", the highest score this window can reach"
                 }
-                ". Similar prompts × 1, similar responses × 2, repeated tool calls × 1.5."
+                ". The score is similar prompts × 1 + similar responses × 2 + repeated tool calls × 1.5."
             }
         }
         div.field {
             label for="action" { "Action" }
-            (choice("action", &draft.action, may, &ACTIONS))
-            p.hint #action_hint {
-                "Off until a person activates it; refused for a while, then afresh; or nothing but a record."
-            }
+            (choice("action", &draft.action, may_change, &ACTIONS))
+            p.hint #action_hint { "What happens when a loop is detected." }
         }
         div.field {
             label for="counting" { "Counting" }
-            (choice("counting", &draft.counting, may, &COUNTINGS))
-            p.hint #counting_hint { "Progress counts a repeat only if it got the agent nowhere." }
+            (choice("counting", &draft.counting, may_change, &COUNTINGS))
+            p.hint #counting_hint { "Which repeated calls count towards the score." }
         }
         div.field {
             label for="retry_after_seconds" { "Block for (seconds)" }
             input #retry_after_seconds type="number" name="retry_after_seconds"
                 min="1" max=(MAX_RETRY_AFTER_SECONDS) step="1"
                 required value=(draft.retry_after_seconds) aria-describedby="retry_hint"
-                aria-invalid=[said.is_bad("retry_after_seconds")] disabled[!may];
-            p.hint #retry_hint { "With action block only: 1 to " (MAX_RETRY_AFTER_SECONDS) "." }
+                aria-invalid=[feedback.invalid("retry_after_seconds")] disabled[!may_change];
+            p.hint #retry_hint { "Only used with the action block: 1 to " (MAX_RETRY_AFTER_SECONDS) "." }
         }
     }
 }
 
 const ACTIONS: [(&str, &str); 3] = [
-    ("deactivate", "deactivate (until activated)"),
-    ("block", "block (refuse for a while)"),
-    ("observe", "observe (only record)"),
+    ("deactivate", "deactivate (refuse calls until activated)"),
+    ("block", "block (refuse calls for a while)"),
+    ("observe", "observe (only record it)"),
 ];
 const COUNTINGS: [(&str, &str); 2] =
-    [("progress", "progress (repeats without news)"), ("literal", "literal (every repeat)")];
+    [("progress", "progress (repeats that bring nothing new)"), ("literal", "literal (every repeat)")];
 
-fn choice(name: &str, chosen: &str, may: bool, options: &[(&str, &str)]) -> Markup {
+fn choice(name: &str, chosen: &str, may_change: bool, options: &[(&str, &str)]) -> Markup {
     html! {
-        select id=(name) name=(name) aria-describedby={ (name) "_hint" } disabled[!may] {
-            @for (word, text) in options {
-                option value=(word) selected[*word == chosen] { (text) }
+        select id=(name) name=(name) aria-describedby={ (name) "_hint" } disabled[!may_change] {
+            @for (value, label) in options {
+                option value=(value) selected[*value == chosen] { (label) }
             }
         }
     }
 }
 
-/// Asked before a kill switch is switched on that nobody would hear of.
+/// Asks whether to enable the kill switch although nobody would be notified of a kill.
 fn question(agent: &Agent, visitor: &Visitor) -> Markup {
     let alerts = format!("/alerts{}#new", query(&[("agent_id", agent.id())]));
     html! {
         div.prompt role="alertdialog" aria-labelledby="ask" aria-describedby="ask-text" {
-            h3 #ask { "Nobody would be told" }
+            h3 #ask { "Nobody will be notified" }
             p #ask-text {
-                "No alert notification is configured for this agent. If the kill switch stops it, only this page will "
-                "show it."
+                "No alert notification is configured for this agent. If the kill switch stops it, you will only see it "
+                "on this dashboard."
             }
             form.buttons method="post" action={ (agent_path(agent.id())) "/kill-switch" } {
-                (key(visitor))
+                (form_key(visitor))
                 input type="hidden" name="enabled" value="true";
                 a.button.primary href=(alerts) autofocus { "Configure" }
                 button type="submit" name="confirm" value="true" { "Enable anyway" }
@@ -186,14 +194,14 @@ fn question(agent: &Agent, visitor: &Visitor) -> Markup {
     }
 }
 
-/// What settings would have done, in a sentence.
-pub(super) fn told(preview: &Preview) -> Markup {
+/// Says in a sentence what settings would have done.
+fn previewed(preview: &Preview) -> Markup {
     let (calls, highest) = (preview.calls, number(preview.highest));
     html! {
-        div.told {
+        div.previewed {
             @match preview.first {
                 _ if calls == 0 => {
-                    p { "No scores are stored for this agent yet: nothing to compare with." }
+                    p { "No scores are stored for this agent yet, so there is nothing to compare with." }
                 }
                 None => {
                     p {
@@ -213,8 +221,8 @@ pub(super) fn told(preview: &Preview) -> Markup {
             }
             @if preview.is_bounded {
                 p.hint {
-                    "An estimate: scores were counted in the window of their day, and what a window of this size "
-                    "cannot hold is left out."
+                    "This is an estimate: the scores were counted with another window size. Repeats that do not fit "
+                    "into a window of this size were left out."
                 }
             }
         }

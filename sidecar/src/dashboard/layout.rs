@@ -1,4 +1,4 @@
-//! What every page has around it.
+//! The frame around every page: head, navigation and live indicator.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -7,7 +7,7 @@ use super::visitor::Visitor;
 /// A page of the dashboard.
 pub(super) struct Page<'a> {
     pub title: &'a str,
-    /// Which entry of the navigation it belongs to.
+    /// The address of the navigation entry that is marked as current.
     pub here: &'a str,
     pub visitor: &'a Visitor,
 }
@@ -16,13 +16,13 @@ const NAVIGATION: [(&str, &str); 4] =
     [("/", "Agents"), ("/alerts", "Alerts"), ("/events", "Events"), ("/envoys", "Envoys")];
 
 impl Page<'_> {
-    /// The page with its content.
+    /// Returns the page with this content.
     pub(super) fn with(&self, content: Markup) -> Markup {
         document(
             self.title,
             true,
             html! {
-                a.skip href="#main" { "Skip to the content" }
+                a.skip href="#main" { "Skip to content" }
                 header.top {
                     div.wrap {
                         a.brand href="/" { img src="/favicon.ico" alt="" width="22" height="22"; "Kill Switch" }
@@ -36,7 +36,7 @@ impl Page<'_> {
                             span #live-text role="status" { noscript { "Reload for news" } }
                         }
                         form.inline method="post" action="/logout" {
-                            (key(self.visitor))
+                            (form_key(self.visitor))
                             span.who { (self.visitor.who.name) @if !self.visitor.who.may_change() { " (read only)" } }
                             button.quiet type="submit" { "Sign out" }
                         }
@@ -50,7 +50,7 @@ impl Page<'_> {
     }
 }
 
-/// A page for nobody in particular.
+/// Returns a page without navigation, for visitors who are not signed in and for errors.
 pub(super) fn bare(title: &str, content: Markup) -> Markup {
     document(title, false, html! { main #main .narrow { (content) } })
 }
@@ -76,7 +76,7 @@ fn document(title: &str, is_live: bool, body: Markup) -> Markup {
     }
 }
 
-/// The field that every form carries.
-pub(super) fn key(visitor: &Visitor) -> Markup {
+/// Returns the hidden field that every form carries to prove that it comes from this dashboard.
+pub(super) fn form_key(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name="form_key" value=(visitor.form_key); }
 }

@@ -1,7 +1,7 @@
-//! Live updates: a stream of server-sent events that says when to look again, and nothing else.
+//! Live updates: a stream of server-sent events that tells a page to fetch itself again.
 //!
-//! What changed is not said: the page asks for itself and swaps what differs, so that there is one way to render it. At
-//! most two a second, however busy the agents are.
+//! The events do not say what has changed. The page fetches its own address and replaces the parts that differ, so there
+//! is only one way to render a page. There are at most two events per second, however busy the agents are.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use super::Dashboard;
 use super::error::Result;
 use super::visitor::Visitor;
 
+/// The shortest time between two events.
 const PAUSE: Duration = Duration::from_millis(500);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 pub(super) async fn stream(State(dashboard): State<Dashboard>, visitor: Result<Visitor>) -> Response {
-    // A redirect to the sign-in page would look like a stream that ended.
+    // Not a redirect to the sign-in page: the browser would take it for a stream that ended, and connect again.
     let Ok(Visitor { cookie, .. }) = visitor else { return StatusCode::UNAUTHORIZED.into_response() };
     let service = Arc::clone(&dashboard.service);
     let state = (service.heartbeat(), service.stopping(), true);
@@ -35,7 +36,7 @@ pub(super) async fn stream(State(dashboard): State<Dashboard>, visitor: Result<V
                     changed = heartbeat.changed() => changed.ok()?,
                 }
                 sleep(PAUSE).await;
-                // Whoever signed out elsewhere hears no more.
+                // Ends the stream of a visitor who has signed out in another window.
                 service.session(&cookie).await.ok()??;
             }
             let name = if is_first { "hello" } else { "change" };

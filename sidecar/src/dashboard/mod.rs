@@ -1,8 +1,9 @@
-//! The dashboard: pages made on the server, forms that work without script, live where there is one.
+//! The dashboard: pages that are rendered on the server, and forms that work without JavaScript. With JavaScript, pages
+//! also update themselves.
 //!
-//! Calls [`crate::service`] and [`crate::alerts`] like the API does, and holds no rules of its own. Nothing is fetched
-//! from anywhere else, and the content security policy says so: a reason or a name that found its way around the
-//! escaping would still not run.
+//! Like the API, the dashboard calls [`crate::service`] and [`crate::alerts`] and contains no rules of its own. The
+//! content security policy allows nothing but the dashboard's own files: even if the name of an agent got past the
+//! escaping, a script in it would not run.
 
 use std::sync::Arc;
 
@@ -37,27 +38,27 @@ mod show;
 mod timeline;
 mod visitor;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// What pages share.
+/// The state that all pages share.
 #[derive(Clone)]
 pub struct Dashboard {
     service: Arc<Service>,
     alerts: Arc<Alerts>,
     failures: Arc<Failures>,
-    /// Whether browsers come by HTTPS: cookies are then bound to it.
+    /// Whether browsers use HTTPS, here or at a proxy. Cookies are then bound to it.
     is_https: bool,
 }
 
 impl Dashboard {
-    /// The dashboard of a service.
+    /// Creates the dashboard of this service and its alerts.
     pub fn new(service: Arc<Service>, alerts: Arc<Alerts>, is_https: bool) -> Self {
         Self { service, alerts, failures: Arc::default(), is_https }
     }
 }
 
-/// Every page and every form.
+/// Returns the router for all pages and forms.
 pub fn router(dashboard: Dashboard) -> Router {
     Router::new()
         .route("/", get(agents::list))
@@ -82,15 +83,15 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/assets/app.css", get(assets::css))
         .route("/assets/app.js", get(assets::js))
         .route("/favicon.ico", get(assets::icon))
-        .layer(from_fn(seal))
+        .layer(from_fn(set_security_headers))
         .with_state(dashboard)
 }
 
-async fn seal(request: Request, next: Next) -> Response {
+async fn set_security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "same-origin"),

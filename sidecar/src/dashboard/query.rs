@@ -1,50 +1,79 @@
-//! What stands behind the question mark. A page shows what it can: what it does not know it ignores.
+//! Query strings and form fields: reading them, and writing links.
+//!
+//! A page shows what it can: parameters that it does not know are ignored.
 
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq as _;
 
-/// Parameters in their order.
+/// The fields of a query string or of a form, in their order. A name may occur more than once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct Fields(Vec<(String, String)>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Query {
+impl<S: Send + Sync> FromRequestParts<S> for Fields {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let query = parts.uri.query().unwrap_or_default();
-        Ok(Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+        Ok(Self::parse(parts.uri.query().unwrap_or_default().as_bytes()))
     }
 }
 
-impl Query {
-    /// A parameter's text; empty if there is none.
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.trim())
+impl Fields {
+    /// Parses `application/x-www-form-urlencoded` text.
+    pub(super) fn parse(encoded: &[u8]) -> Self {
+        Self(form_urlencoded::parse(encoded).into_owned().collect())
     }
 
-    /// The same, none if empty.
+    /// Returns every value of a field.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a field's text without surrounding spaces. An absent field is empty.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.trim())
+    }
+
+    /// Returns a field's text, or `None` if the field is absent or empty.
     pub(super) fn given(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// Every value of a name.
-    pub(super) fn all(&self, name: &str) -> Vec<&str> {
-        self.0.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
+    /// Returns a field as JSON: a number if its text is one, otherwise the text. The service refuses wrong values by name.
+    pub(super) fn value(&self, name: &str) -> Value {
+        let text = self.text(name);
+        let whole = text.parse::<u64>().map(Value::from);
+        whole.or_else(|_| text.parse::<f64>().map(Value::from)).unwrap_or_else(|_| Value::from(text))
+    }
+
+    /// Returns whether a checkbox is ticked.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        matches!(self.text(name), "on" | "true")
+    }
+
+    /// Returns whether the form carries this form key.
+    pub(super) fn has_key(&self, form_key: &str) -> bool {
+        self.text("form_key").as_bytes().ct_eq(form_key.as_bytes()).into()
     }
 }
 
-/// A query string of what is not empty.
-pub(super) fn query(params: &[(&str, &str)]) -> String {
-    let given = params.iter().filter(|(_, value)| !value.is_empty());
-    let pairs: Vec<_> =
-        given.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))).collect();
-    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+/// Returns a JSON object with these members, in the form in which the service takes changes.
+pub(super) fn object<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The page of an agent, whatever its id holds.
+/// Returns the query string of the parameters that are not empty, with its question mark if there are any.
+pub(super) fn query(params: &[(&str, &str)]) -> String {
+    let given = params.iter().filter(|(_, value)| !value.is_empty());
+    let encoded = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
+    if encoded.is_empty() { encoded } else { format!("?{encoded}") }
+}
+
+/// Returns the path of an agent's page. Agent ids may contain slashes, which are encoded.
 pub(super) fn agent_path(agent_id: &str) -> String {
     format!("/agents/{}", utf8_percent_encode(agent_id, NON_ALPHANUMERIC))
 }

@@ -1,4 +1,4 @@
-//! Small things that many pages show the same way.
+//! What several pages show in the same way: badges, tables, times and numbers.
 
 use agent_kill_switch::wire::DeactivatedBy;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::clock::rfc3339;
 use crate::model::{Agent, Millis};
 
-/// The state of an agent, as text with an icon: never as a colour alone.
+/// Shows the state of an agent as text with an icon, never as a colour alone.
 pub(super) fn badge(agent: &Agent) -> Markup {
     let (class, icon, text) = match (agent.policy.active, agent.policy.deactivated_by) {
         (true, _) => ("badge active", "●", "Active"),
@@ -16,12 +16,24 @@ pub(super) fn badge(agent: &Agent) -> Markup {
     html! { span class=(class) data-badge { span aria-hidden="true" { (icon) } " " (text) } }
 }
 
-/// A moment, as people say it, with the exact time behind it.
+/// Shows a table whose rows are `rows`.
+pub(super) fn table(class: &str, headings: &[&str], rows: Markup) -> Markup {
+    html! {
+        div.scroll {
+            table class=(class) {
+                thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// Shows how long ago something happened, with the exact time as a tooltip.
 pub(super) fn ago(at_ms: Millis, now_ms: Millis) -> Markup {
     html! { time datetime=(rfc3339(at_ms)) title=(clock(at_ms)) { (since(at_ms, now_ms)) } }
 }
 
-/// The same for what may never have happened.
+/// Like [`ago`], but shows `never` if it has not happened.
 pub(super) fn ago_or(at_ms: Option<Millis>, now_ms: Millis, never: &str) -> Markup {
     match at_ms {
         Some(at_ms) => ago(at_ms, now_ms),
@@ -39,13 +51,13 @@ fn since(at_ms: Millis, now_ms: Millis) -> String {
     }
 }
 
-/// A time for people who compare logs: to the second, UTC.
+/// Writes a time in UTC, to the second, as it is found in logs.
 pub(super) fn clock(at_ms: Millis) -> String {
     let text = rfc3339(at_ms);
     format!("{} UTC", text.get(..19).unwrap_or(&text).replace('T', " "))
 }
 
-/// A duration in milliseconds.
+/// Writes a duration in the largest unit that fits.
 pub(super) fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -54,7 +66,7 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
-/// A number without a point where it needs none.
+/// Writes a number with at most one decimal, and without ".0".
 pub(super) fn number(number: f64) -> String {
     if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:.1}") }
 }
@@ -64,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_said_as_people_say_them() {
-        for (seconds, words) in
+    fn times_are_shown_in_the_largest_unit_that_fits() {
+        for (seconds, text) in
             [(3, "just now"), (45, "45 s ago"), (130, "2 min ago"), (7_300, "2 h ago"), (200_000, "2 days ago")]
         {
-            assert_eq!(since(1_000_000, 1_000_000 + seconds * 1_000), words);
+            assert_eq!(since(1_000_000, 1_000_000 + seconds * 1_000), text);
         }
-        assert_eq!(since(5_000, 0), "just now", "a clock that is ahead");
+        assert_eq!(since(5_000, 0), "just now", "a time in the future");
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Scores as pictures: a timeline with its contributions, and a line small enough for a table.
+//! Scores as pictures: a timeline that shows what each score is made of, and a sparkline for tables.
 //!
-//! Plain SVG without styles of its own: the content security policy allows none, and the stylesheet knows both themes.
+//! The SVG carries no styles of its own, since the content security policy forbids them. The stylesheet has the colours
+//! for the light and the dark theme.
 
 use agent_kill_switch::wire::ScoreSample;
 use maud::{Markup, html};
@@ -15,7 +16,7 @@ const LEFT: f64 = 34.0;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 18.0;
 
-/// The latest scores, the line they are measured against, and the kills among them.
+/// Draws the latest scores as bars, with the threshold as a line and a mark for each kill.
 pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis]) -> Markup {
     let highest = scores.iter().map(|sample| sample.score).fold(0.0, f64::max);
     let top = (threshold * 1.25).max(highest * 1.08);
@@ -54,7 +55,7 @@ pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis])
                 }
             }
         }
-        ul.legend aria-label="Contributions" {
+        ul.legend aria-label="What a score is made of" {
             li { span.swatch.prompts {} "similar prompts × 1" }
             li { span.swatch.responses {} "similar responses × 2" }
             li { span.swatch.tools {} "repeated tool calls × 1.5" }
@@ -62,7 +63,7 @@ pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis])
     }
 }
 
-/// One call: its contributions on top of each other, together as high as its score.
+/// Draws one call as a stack of its contributions, which together are as high as its score.
 fn bar(sample: &ScoreSample, threshold: f64, x: f64, width: f64, y: &impl Fn(f64) -> f64) -> Markup {
     let signals = &sample.signals;
     let parts = [
@@ -71,7 +72,8 @@ fn bar(sample: &ScoreSample, threshold: f64, x: f64, width: f64, y: &impl Fn(f64
         ("tools", f64::from(signals.repeated_tool_calls) * 1.5),
     ];
     let sum: f64 = parts.iter().map(|(_, part)| part).sum();
-    // Progress counting may weigh evidence down: the parts are then shares of the score.
+    // Progress counting can give a signal less weight. The score is then less than the sum of the parts, and each part
+    // is drawn as its share of the score.
     let share = if sum > 0.0 { sample.score / sum } else { 0.0 };
     let mut below = 0.0;
     let over = if sample.score > threshold { "bar over" } else { "bar" };
@@ -97,7 +99,7 @@ fn round(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// The same in the space of a word.
+/// Draws the latest scores as a line that fits into a table cell, followed by the last score as a number.
 pub(super) fn sparkline(scores: &[ScoreSample], threshold: f64) -> Markup {
     const W: f64 = 96.0;
     const H: f64 = 22.0;

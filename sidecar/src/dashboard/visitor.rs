@@ -1,24 +1,26 @@
-//! Who looks at the page: the session behind the cookie.
+//! Who looks at a page: the session that a cookie belongs to.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
+use cookie::time::Duration;
+use cookie::{Cookie, SameSite};
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
 use crate::service::{Caller, Identity, Precondition};
 
-/// Somebody who is signed in.
+/// A visitor who is signed in.
 #[derive(Clone)]
 pub(super) struct Visitor {
     pub who: Identity,
     pub cookie: String,
-    /// What this visitor's forms must carry.
+    /// The key that every form of this visitor must carry.
     pub form_key: String,
 }
 
 impl Visitor {
-    /// The visitor as the one who asks for a change.
+    /// Returns this visitor as the caller of a change.
     pub(super) fn caller(&self) -> Caller {
         Caller { who: self.who.clone(), precondition: Precondition::None }
     }
@@ -28,24 +30,27 @@ impl FromRequestParts<Dashboard> for Visitor {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, dashboard: &Dashboard) -> Result<Self> {
-        let next = parts.uri.path_and_query().map_or("/", |uri| uri.as_str()).to_owned();
-        let nobody = || Refusal::SignIn(if parts.method == "GET" { next.clone() } else { "/".to_owned() });
-        let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(nobody)?.to_owned();
-        let who = dashboard.service.session(&cookie).await?.ok_or_else(nobody)?;
+        // After signing in, the visitor gets the page that they asked for. A form is not sent again.
+        let sign_in = || match parts.uri.path_and_query() {
+            Some(uri) if parts.method == Method::GET => Refusal::SignIn(uri.to_string()),
+            _ => Refusal::SignIn("/".to_owned()),
+        };
+        let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
+        let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
         let form_key = dashboard.service.form_key(&cookie);
         Ok(Self { who, cookie, form_key })
     }
 }
 
-/// A cookie's value.
-pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// Returns the value of the cookie with this name.
+pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+    let mut cookies = lines.flat_map(Cookie::split_parse).flatten();
+    cookies.find(|cookie| cookie.name() == name).map(|cookie| cookie.value().to_owned())
 }
 
 impl Dashboard {
-    /// The name of the session's cookie: `__Host-` pins it to this host and to HTTPS.
+    /// The name of the cookie that holds the session. The prefix `__Host-` binds it to this host and to HTTPS.
     pub(super) fn session_cookie(&self) -> &'static str {
         if self.is_https { "__Host-kill_switch_session" } else { "kill_switch_session" }
     }
@@ -55,9 +60,14 @@ impl Dashboard {
         if self.is_https { "__Host-kill_switch_login" } else { "kill_switch_login" }
     }
 
-    /// A cookie that scripts cannot read and other sites cannot send along with a form.
-    pub(super) fn set_cookie(&self, name: &str, value: &str, seconds: u64) -> String {
-        let secure = if self.is_https { "; Secure" } else { "" };
-        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+    /// Returns the header that sets a cookie. Scripts cannot read it, and other sites cannot send it with a form.
+    pub(super) fn set_cookie(&self, name: &'static str, value: &str, seconds: i64) -> [(HeaderName, String); 1] {
+        let cookie = Cookie::build((name, value))
+            .http_only(true)
+            .same_site(SameSite::Lax)
+            .secure(self.is_https)
+            .path("/")
+            .max_age(Duration::seconds(seconds));
+        [(header::SET_COOKIE, cookie.build().to_string())]
     }
 }

@@ -1,4 +1,4 @@
-//! What the operator says about alerts, and the alerts that come of it.
+//! The flags that configure alerts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::service::Service;
 /// How alerts are sent.
 #[derive(Args, Clone)]
 pub(super) struct AlertFlags {
-    /// Let webhooks go to private, loopback and link-local addresses, and by plain HTTP
+    /// Allow webhooks to private, loopback and link-local addresses, and over plain HTTP
     #[arg(long, env = "KILL_SWITCH_ALLOW_PRIVATE_WEBHOOKS")]
     allow_private_webhooks: bool,
-    /// How long an alert is tried before it is given up
+    /// How long the delivery of an alert is retried before it is given up
     #[arg(long, env = "KILL_SWITCH_ALERT_GIVE_UP_AFTER", default_value = "24h", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     pub(super) alert_give_up_after: Duration,
     /// SMTP server for alerts by email: smtps://user:password@host, smtp://host:25, or with ?tls=required for STARTTLS.
-    /// Better given by environment: arguments are visible to every user of the machine
+    /// Prefer the environment variable: every user of the machine can see the arguments of a process
     #[arg(long, env = "KILL_SWITCH_SMTP_URL", value_name = "URL", hide_env_values = true, requires = "smtp_from")]
     smtp_url: Option<String>,
     /// Sender of alerts by email
     #[arg(long, env = "KILL_SWITCH_SMTP_FROM", value_name = "ADDRESS")]
     smtp_from: Option<String>,
-    /// Where people reach the dashboard, for links in alerts
+    /// Address under which people reach the dashboard, for links in alerts
     #[arg(long, env = "KILL_SWITCH_PUBLIC_URL", value_name = "URL")]
     pub(super) public_url: Option<String>,
 }
@@ -39,12 +39,10 @@ impl std::fmt::Debug for AlertFlags {
 }
 
 impl AlertFlags {
-    /// Alerts as these flags say.
+    /// Creates the alerts that these flags configure.
     pub(super) fn alerts(&self, service: &Arc<Service>) -> Result<Arc<Alerts>, ServeError> {
-        let guard = match self.allow_private_webhooks {
-            true => Guard::anywhere(Arc::new(SystemLookup)),
-            false => Guard::public(Arc::new(SystemLookup)),
-        };
+        let lookup = Arc::new(SystemLookup);
+        let guard = if self.allow_private_webhooks { Guard::anywhere(lookup) } else { Guard::public(lookup) };
         let mailer = match (&self.smtp_url, &self.smtp_from) {
             (Some(url), Some(from)) => Some(Mailer::new(url, from)?),
             _ => None,

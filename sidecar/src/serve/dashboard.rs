@@ -1,4 +1,4 @@
-//! The dashboard's password: given, written to a file, or made and printed once.
+//! The dashboard's password: taken from the environment, written to a file, or generated and printed once.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::ServeError;
 use super::tokens::write_secret;
 use crate::service::Service;
 
-/// Makes sure that there is a password, and returns what the operator must be told.
+/// Makes sure that there is a password. Returns the line that tells the operator where it is.
 pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Option<String>, ServeError> {
     const VARIABLE: &str = "KILL_SWITCH_DASHBOARD_PASSWORD";
     if let Some(password) = std::env::var(VARIABLE).ok().filter(|password| !password.is_empty()) {

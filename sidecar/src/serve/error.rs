@@ -1,4 +1,4 @@
-//! Why serving did not begin.
+//! Why `kill-switch serve` could not start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,46 +6,46 @@ use std::path::PathBuf;
 use crate::service::Error;
 use crate::store::{Location, StoreError};
 
-/// What an operator must mend before `serve` starts.
+/// What an operator must correct before `serve` can start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is taken, or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The address to listen on.
         address: SocketAddr,
-        /// Why not.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file cannot be read or written.
     #[error("{path}: {reason}", path = path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// What is wrong with it.
         reason: String,
     },
     /// The database cannot be opened.
     #[error("db ({location}): {source}")]
     Database {
-        /// Where it should be.
+        /// The file or URL of the database.
         location: Location,
-        /// Why not.
+        /// The error of the store.
         source: StoreError,
     },
-    /// A certificate and a key that do not belong together, or are none.
+    /// The certificate or the key is not valid, or they do not belong together.
     #[error("tls: {0}")]
     Tls(#[from] rustls::Error),
-    /// `--log` cannot be understood.
+    /// `--log` is not a list of levels.
     #[error("log ({given}) must be a level (error, warn, info, debug, trace) or levels by target")]
     Log {
-        /// What was given.
+        /// The value of `--log`.
         given: String,
     },
-    /// Mail cannot be sent as configured.
+    /// The SMTP settings are wrong.
     #[error(transparent)]
     Smtp(#[from] crate::alerts::SmtpError),
-    /// The rules refuse something, such as a token that is too short.
+    /// The service refused a value, such as a token that is too short.
     #[error(transparent)]
     Service(#[from] Error),
     /// The database cannot be used.

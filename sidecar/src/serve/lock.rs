@@ -1,22 +1,22 @@
-//! One server per database file.
+//! A lock that allows only one server per database file.
 //!
-//! The server keeps the latest revision and the valid tokens in memory: a second one over the same file would answer
-//! filters from a past that the first has changed. The lock is advisory and lies on the database file itself; SQLite's
-//! own locks are of another kind and do not see it. It must outlive every connection: closing the file earlier would
-//! release SQLite's locks too.
+//! A server keeps the latest revision and the valid tokens in memory. A second server on the same file would therefore
+//! give filters an outdated state. The lock is an advisory lock on the database file itself; SQLite uses locks of another
+//! kind, so the two do not interfere. The file must stay open until every connection is closed, because closing it would
+//! release SQLite's locks as well.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use super::ServeError;
 
-/// Takes the lock, for as long as the returned file is open.
+/// Takes the lock, which is held as long as the returned file is open.
 pub(super) fn hold(path: &Path) -> Result<File, ServeError> {
     let cannot = |reason: String| ServeError::File { path: path.to_owned(), reason };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    // An empty file is a database to SQLite, and what it puts beside it gets the same permissions. Events may hold
-    // excerpts of prompts: they are nobody else's to read.
+    // SQLite accepts an empty file as a new database, and gives its other files the same permissions. Events may contain
+    // excerpts of prompts, so only the owner may read them.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path).map_err(|error| cannot(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The log: text for people, JSON for machines, on standard error.
+//! The log, on standard error: text for people or JSON for machines.
 
 use clap::ValueEnum;
 use tracing_subscriber::Layer as _;
@@ -8,16 +8,16 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::ServeError;
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Lines for people.
+    /// Readable text, one line per entry.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Starts logging; does nothing if somebody did before.
+/// Starts logging. Does nothing if this process already logs.
 pub(super) fn start(format: Format, levels: &str) -> Result<(), ServeError> {
     let filter: Targets = levels.parse().map_err(|_| ServeError::Log { given: levels.to_owned() })?;
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -1,8 +1,8 @@
-//! `kill-switch serve`: the service on a socket, from first start to SIGTERM.
+//! `kill-switch serve`: runs the service on a socket until SIGTERM or SIGINT.
 //!
-//! With no configuration at all it works: a SQLite file in the working folder, loopback, tokens made at first start and
-//! printed once. Over PostgreSQL several of these serve one database. What a person must see goes to standard output;
-//! the log goes to standard error.
+//! It needs no configuration: by default it uses a SQLite file in the working folder, listens on loopback, and generates
+//! tokens at its first start. With PostgreSQL, several servers can share one database. What the operator must see, such
+//! as new tokens, is printed to standard output; the log goes to standard error.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use axum::serve::{Listener, ListenerExt};
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
@@ -33,22 +33,22 @@ mod tokens;
 
 pub use error::ServeError;
 
-/// How often tokens that another process made or revoked are noticed.
+/// How often the tokens are read again, in case another process has created or revoked one.
 const TOKEN_RELOAD: Duration = Duration::from_secs(2);
-/// How often the old is forgotten.
+/// How often expired entries are deleted.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
-/// How long requests under way may take after SIGTERM.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long open requests may take to finish after SIGTERM.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where and how to serve.
+/// The options of `kill-switch serve`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = tokens::HELP)]
 pub struct ServeOptions {
-    /// Address to listen on; port 0 takes a free one, which is printed
+    /// Address to listen on; port 0 chooses a free port, which is printed
     #[arg(long, env = "KILL_SWITCH_LISTEN", default_value = "127.0.0.1:8686", value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// SQLite file, created if there is none, or for several replicas postgres://user:password@host/name. A URL with a
-    /// password is better given by environment: arguments are visible to every user of the machine
+    /// SQLite file, which is created if needed, or postgres://user:password@host/name for several replicas. If the URL
+    /// has a password, prefer the environment variable: every user of the machine can see the arguments of a process
     #[arg(
         long,
         env = "KILL_SWITCH_DB",
@@ -57,36 +57,36 @@ pub struct ServeOptions {
         hide_env_values = true
     )]
     db: Location,
-    /// Write the tokens that are made to DIR/enforcer.token, viewer.token and operator.token instead of printing them;
-    /// one that is missing there, or not valid, is made anew
+    /// Write new tokens to DIR/enforcer.token, viewer.token and operator.token instead of printing them; a token that is
+    /// missing there, or not valid, is generated again
     #[arg(long, env = "KILL_SWITCH_TOKEN_DIR", value_name = "DIR")]
     token_dir: Option<PathBuf>,
-    /// Certificate chain, PEM; serves HTTPS
+    /// Certificate chain (PEM), to serve HTTPS
     #[arg(long, env = "KILL_SWITCH_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Private key, PEM
+    /// Private key of the certificate (PEM)
     #[arg(long, env = "KILL_SWITCH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Agents that traffic alone may create
+    /// How many agents can be created by traffic
     #[arg(long, env = "KILL_SWITCH_MAX_DISCOVERED_AGENTS", default_value_t = 10_000, value_name = "N")]
     max_discovered_agents: u64,
-    /// Scores kept of each agent
+    /// How many scores are kept for each agent
     #[arg(long, env = "KILL_SWITCH_SCORES_PER_AGENT", default_value_t = 1_000, value_name = "N")]
     scores_per_agent: u32,
     /// How long scores are kept
     #[arg(long, env = "KILL_SWITCH_SCORE_RETENTION", default_value = "7d", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     score_retention: Duration,
-    /// How long events are kept; for ever unless set
+    /// How long events are kept; for ever if not set
     #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     event_retention: Option<Duration>,
     #[command(flatten)]
     alerts: alerts::AlertFlags,
-    /// How the log is written
+    /// Format of the log
     #[arg(long, env = "KILL_SWITCH_LOG_FORMAT", value_enum, default_value_t = log::Format::Text)]
     log_format: log::Format,
-    /// What is logged: a level, or levels by target (info,kill_switch=debug)
+    /// What is logged: a level, or levels by target, such as info,kill_switch=debug
     #[arg(long, env = "KILL_SWITCH_LOG", default_value = "info", value_name = "LEVELS")]
     log: String,
 }
@@ -103,12 +103,12 @@ impl ServeOptions {
     }
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Runs the server until SIGTERM or SIGINT.
 pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     log::start(options.log_format, &options.log)?;
     api::install_recorder();
     let cannot_listen = |source| ServeError::Listen { address: options.listen, source };
-    // Bound before anything is made: a second start on the same port must not leave tokens that nobody saw.
+    // Bound first, so that a start that fails because the port is in use does not create tokens that nobody sees.
     let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     let tls = tls::acceptor(options.tls_cert.as_deref(), options.tls_key.as_deref())?;
@@ -124,13 +124,13 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     announce(&options, &format!("{scheme}://{address}"), &notices);
     if tls.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(%address, "serving plain HTTP beyond loopback: tokens can be read on the way");
+        tracing::warn!(%address, "serving plain HTTP on an address other than loopback: tokens can be read on the network");
     }
-    let background = tokio::spawn(look_after(Arc::clone(&service)));
+    let background = tokio::spawn(do_housekeeping(Arc::clone(&service)));
     let followed = Arc::clone(&service);
     let follower = tokio::spawn(async move { followed.follow().await });
     let courier = tokio::spawn(Arc::clone(&alerts).run());
-    // A proxy in front may speak TLS for us: browsers then come by HTTPS all the same.
+    // Browsers also use HTTPS if a proxy in front of the sidecar does TLS.
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
     let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
@@ -151,7 +151,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
 
 fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     let mut out = std::io::stdout().lock();
-    // Standard output may be closed; serving matters more.
+    // Errors are ignored: the server also works if standard output is closed.
     let _ = writeln!(out, "kill-switch {}", env!("CARGO_PKG_VERSION"));
     let _ = writeln!(out, "database {}", options.db);
     for notice in notices {
@@ -165,7 +165,7 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
 async fn listen<L>(listener: L, app: Router, service: &Arc<Service>)
 where
     L: Listener<Addr = SocketAddr>,
-    L::Io: tls::Undelayed,
+    L::Io: tls::NoDelay,
 {
     let (stopped, mut is_stopped) = watch::channel(false);
     let stopping = Arc::clone(service);
@@ -175,20 +175,20 @@ where
         stopping.stop();
         stopped.send_replace(true);
     };
-    let listener = listener.tap_io(tls::Undelayed::undelay);
+    let listener = listener.tap_io(tls::NoDelay::set_no_delay);
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
-    let hurried = async {
+    let timed_out = async {
         let _ = is_stopped.wait_for(|stopped| *stopped).await;
-        let _ = timeout(FAREWELL, std::future::pending::<()>()).await;
+        sleep(SHUTDOWN_TIMEOUT).await;
     };
     tokio::select! {
         _ = served => {}
-        () = hurried => tracing::warn!("requests were still under way after {} s", FAREWELL.as_secs()),
+        () = timed_out => tracing::warn!("stopping although some requests are still open"),
     }
 }
 
-/// Completes when somebody wants the process to end.
+/// Waits until the process is asked to end.
 async fn terminated() {
     let interrupt = async {
         let _ = tokio::signal::ctrl_c().await;
@@ -208,8 +208,8 @@ async fn terminated() {
     }
 }
 
-/// What must be done now and then.
-async fn look_after(service: Arc<Service>) {
+/// Runs the regular tasks of the service, for ever.
+async fn do_housekeeping(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
     let mut tidy = interval(HOUSEKEEPING);
     let mut share = interval(SHARE);

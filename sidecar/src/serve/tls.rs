@@ -1,7 +1,7 @@
-//! HTTPS by certificate and key files.
+//! HTTPS with a certificate and a key from files.
 //!
-//! Handshakes run in tasks of their own: a client that begins one and falls silent must not keep the next from being
-//! accepted. A renewed certificate is read at the next start.
+//! Each handshake runs in a task of its own, so that a client that does not finish it cannot keep others from connecting.
+//! A renewed certificate is used after a restart.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,10 +20,10 @@ use tokio_rustls::server::TlsStream;
 
 use super::ServeError;
 
-/// A handshake is two round trips.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a handshake may take. It needs two round trips.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads both files; none if neither is given.
+/// Reads both files. Returns `None` if none are given.
 pub(super) fn acceptor(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsAcceptor>, ServeError> {
     let (Some(cert_path), Some(key_path)) = (cert, key) else { return Ok(None) };
     let unreadable = |path: &Path, reason: String| ServeError::File { path: path.to_owned(), reason };
@@ -40,7 +40,7 @@ pub(super) fn acceptor(cert: Option<&Path>, key: Option<&Path>) -> Result<Option
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// A listener whose connections have shaken hands.
+/// A listener that returns connections whose handshake is complete.
 pub(super) struct TlsListener {
     ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     address: std::io::Result<SocketAddr>,
@@ -52,14 +52,14 @@ impl TlsListener {
         let (sender, ready) = mpsc::channel(64);
         tokio::spawn(async move {
             loop {
-                // Waits and goes on where a connection cannot be accepted.
+                // If a connection cannot be accepted, this waits and tries again.
                 let (stream, from) = Listener::accept(&mut listener).await;
                 let (sender, acceptor) = (sender.clone(), acceptor.clone());
                 if sender.is_closed() {
                     return;
                 }
                 tokio::spawn(async move {
-                    match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                    match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
                         Ok(Ok(stream)) => drop(sender.send((stream, from)).await),
                         Ok(Err(error)) => tracing::debug!(%from, %error, "handshake failed"),
                         Err(_) => tracing::debug!(%from, "handshake took too long"),
@@ -90,20 +90,20 @@ impl Listener for TlsListener {
     }
 }
 
-/// Connections whose small answers leave at once: a kill must not wait for Nagle's algorithm.
-pub(super) trait Undelayed {
-    /// Turns the delay off. Failing to is no reason to refuse the connection.
-    fn undelay(&mut self);
+/// A connection that can turn off Nagle's algorithm, so that small answers are sent at once.
+pub(super) trait NoDelay {
+    /// Turns Nagle's algorithm off. An error is ignored: the connection works without it.
+    fn set_no_delay(&mut self);
 }
 
-impl Undelayed for TcpStream {
-    fn undelay(&mut self) {
+impl NoDelay for TcpStream {
+    fn set_no_delay(&mut self) {
         let _ = self.set_nodelay(true);
     }
 }
 
-impl Undelayed for TlsStream<TcpStream> {
-    fn undelay(&mut self) {
+impl NoDelay for TlsStream<TcpStream> {
+    fn set_no_delay(&mut self) {
         let _ = self.get_ref().0.set_nodelay(true);
     }
 }

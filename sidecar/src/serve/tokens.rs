@@ -1,4 +1,4 @@
-//! The first tokens: given by environment, written to files, or made and printed once.
+//! The first tokens: taken from the environment, written to files, or generated and printed once.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -8,22 +8,22 @@ use super::ServeError;
 use crate::model::Scope;
 use crate::service::{NewToken, Service};
 
-/// What `serve --help` says about them.
+/// What `serve --help` says about tokens and the password.
 pub(super) const HELP: &str = "\
 Tokens:
-  At first start one token of each scope is made and printed, once. KILL_SWITCH_ENFORCER_TOKEN,
-  KILL_SWITCH_VIEWER_TOKEN and KILL_SWITCH_OPERATOR_TOKEN give tokens of at least 20 characters instead, valid while
-  the process runs and never stored; for such a scope none is made.
+  The first start generates one token of each scope and prints it once. To choose a token yourself, set
+  KILL_SWITCH_ENFORCER_TOKEN, KILL_SWITCH_VIEWER_TOKEN or KILL_SWITCH_OPERATOR_TOKEN to at least 20 characters. Such a
+  token is valid while the process runs and is never stored; no token is generated for its scope.
 
 Dashboard:
-  A password is made at first start and printed, once, or written to dashboard.password in the token folder.
-  KILL_SWITCH_DASHBOARD_PASSWORD sets one of at least 12 characters instead, now and for later starts.";
+  The first start generates a password and prints it once, or writes it to dashboard.password in the token folder. To
+  choose it yourself, set KILL_SWITCH_DASHBOARD_PASSWORD to at least 12 characters; it stays valid for later starts.";
 
 fn variable(scope: Scope) -> String {
     format!("KILL_SWITCH_{}_TOKEN", scope.as_str().to_uppercase())
 }
 
-/// Makes sure that each scope has a token, and returns what the operator must be told.
+/// Makes sure that each scope has a token. Returns the lines that tell the operator where they are.
 pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec<String>, ServeError> {
     let is_first_start = service.tokens().await?.is_empty();
     let mut notices = Vec::new();
@@ -42,12 +42,13 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec
     Ok(notices)
 }
 
-/// Keeps the token in a file valid: one that is missing, or that this database does not know, is made anew.
+/// Makes sure that the file holds a valid token. If the file is missing, or holds a token that this database does not
+/// know, a new token is generated.
 async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, ServeError> {
     let path = dir.join(format!("{}.token", scope.as_str()));
-    let kept = fs::read_to_string(&path).unwrap_or_default();
-    if service.identify(kept.trim()).is_none_or(|who| who.scope != scope) {
-        // The file first: a token that cannot be written must not exist.
+    let secret = fs::read_to_string(&path).unwrap_or_default();
+    if service.identify(secret.trim()).is_none_or(|who| who.scope != scope) {
+        // The file is written first, so that no token is created that cannot be written.
         write_secret(&path, "")?;
         let made = service.create_token(scope.as_str(), scope).await?;
         write_secret(&path, &made.secret)?;
@@ -55,7 +56,7 @@ async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, 
     Ok(format!("{} token in {}", scope.as_str(), path.display()))
 }
 
-/// Writes a secret where only its owner can read it.
+/// Writes a secret to a file that only its owner can read.
 pub(super) fn write_secret(path: &Path, secret: &str) -> Result<(), ServeError> {
     let cannot = |error: std::io::Error| ServeError::File { path: path.to_owned(), reason: error.to_string() };
     if let Some(dir) = path.parent() {

@@ -1,4 +1,4 @@
-//! Everything but the two health checks needs a token, and each token only does what its scope says.
+//! Every route except the two health checks needs a token, and a token can only do what its scope allows.
 
 use kill_switch::api;
 use kill_switch::model::Scope;
@@ -7,24 +7,24 @@ use serde_json::json;
 
 use crate::support::{Api, ENFORCER, OPERATOR, Sidecar, VIEWER};
 
-/// A path that can be asked for, whatever it is about.
+/// Returns the path with its parameters filled in.
 fn concrete(path: &str) -> String {
     path.replace("{agent_id}", "a").replace("{token_id}", "none").replace("{rule_id}", "none")
 }
 
 #[tokio::test]
-async fn every_route_wants_exactly_the_scope_that_the_table_says() {
+async fn every_route_needs_exactly_the_scope_in_the_list_of_routes() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     for route in api::routes() {
         let path = concrete(route.path);
         for (scope, token) in [(Scope::Enforcer, ENFORCER), (Scope::Viewer, VIEWER), (Scope::Operator, OPERATOR)] {
-            // A body that is refused, so that nothing is changed by those who may.
+            // The body is refused, so that nothing is changed by tokens that are allowed to.
             let request = sidecar.api.request(route.method.clone(), &path, token).json(&json!([]));
             let status = Api::take(request).await.status.as_u16();
-            let may = route.scope.is_none_or(|needed| scope.grants(needed));
+            let is_granted = route.scope.is_none_or(|needed| scope.grants(needed));
             let case = format!("{} {path} as {scope:?}: {status}", route.method);
-            assert_eq!(status == 403, !may, "{case}");
+            assert_eq!(status == 403, !is_granted, "{case}");
             assert_ne!(status, 401, "{case}");
             assert_ne!(status, 405, "{case}");
         }
@@ -32,8 +32,9 @@ async fn every_route_wants_exactly_the_scope_that_the_table_says() {
 }
 
 #[tokio::test]
-async fn without_a_token_only_health_and_readiness_answer() {
+async fn without_a_token_only_the_health_checks_answer() {
     for route in api::routes() {
+        // A new sidecar for each route, because failed authentications are limited.
         let sidecar = Sidecar::start().await;
         let url = format!("{}{}", sidecar.api.base, concrete(route.path));
         let answer = Api::take(sidecar.api.http.request(route.method.clone(), url)).await;
@@ -45,7 +46,7 @@ async fn without_a_token_only_health_and_readiness_answer() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_nobody_s_business_without_a_token() {
+async fn without_a_token_a_path_that_does_not_exist_looks_like_any_other() {
     let sidecar = Sidecar::start().await;
     let url = |path: &str| format!("{}{path}", sidecar.api.base);
     let unknown = Api::take(sidecar.api.http.get(url("/v1/nothing"))).await;
@@ -57,7 +58,7 @@ async fn what_is_not_there_is_nobody_s_business_without_a_token() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_the_marker() {
+async fn every_answer_carries_the_marker_header() {
     let sidecar = Sidecar::start().await;
     for path in ["/healthz", "/readyz", "/v1/agents", "/v1/nothing", "/v1/agents/missing", "/metrics"] {
         assert_eq!(sidecar.api.get(path).await.headers["x-kill-switch"], env!("CARGO_PKG_VERSION"), "{path}");
@@ -68,7 +69,7 @@ async fn every_answer_carries_the_marker() {
 }
 
 #[tokio::test]
-async fn a_token_made_by_the_api_works_until_it_is_revoked() {
+async fn a_token_created_by_the_api_works_until_it_is_revoked() {
     let sidecar = Sidecar::start().await;
     let made = sidecar.api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await;
     assert_eq!(made.status, 201);
@@ -76,7 +77,7 @@ async fn a_token_made_by_the_api_works_until_it_is_revoked() {
     let secret = made["secret"].as_str().unwrap();
     assert_eq!(Api::take(sidecar.api.request(Method::GET, "/v1/agents", secret)).await.status, 200);
     let listed = sidecar.api.get("/v1/tokens").await;
-    assert!(!listed.text.contains(secret), "a secret is shown once");
+    assert!(!listed.text.contains(secret), "a secret is shown only once");
     assert_eq!(listed.json()["tokens"][0]["name"], "ci");
     let path = format!("/v1/tokens/{}", made["token_id"].as_str().unwrap());
     assert_eq!(sidecar.api.delete(&path).await.status, 204);
@@ -85,7 +86,7 @@ async fn a_token_made_by_the_api_works_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_the_database() {
+async fn the_database_contains_no_secret() {
     let sidecar = Sidecar::start().await;
     let made = sidecar.api.post("/v1/tokens", json!({"name": "ci", "scope": "operator"})).await.ok();
     let secret = made["secret"].as_str().unwrap();
@@ -98,7 +99,7 @@ async fn no_secret_is_in_the_database() {
 }
 
 #[tokio::test]
-async fn a_bad_token_request_is_refused_by_field() {
+async fn a_token_request_is_refused_with_the_name_of_the_wrong_field() {
     let sidecar = Sidecar::start().await;
     for (body, field) in [
         (json!({"name": "x"}), "scope"),
@@ -113,7 +114,7 @@ async fn a_bad_token_request_is_refused_by_field() {
 }
 
 #[tokio::test]
-async fn failures_are_limited_and_a_valid_token_is_never_held_up() {
+async fn failed_authentications_are_limited_and_a_valid_token_is_always_accepted() {
     let sidecar = Sidecar::start().await;
     let mut statuses = Vec::new();
     for _ in 0..12 {

@@ -1,21 +1,21 @@
-//! Whatever is sent, the answer is a 4xx that says why, and nothing changes.
+//! Bad input is answered with a 4xx that says why, and changes nothing.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{Api, ENFORCER, OPERATOR, Sidecar, kill, kill_with};
 
-/// The agent and its events, before and after.
-async fn picture(api: &Api) -> (Value, usize) {
+/// Returns the agent and the number of events, to be compared before and after.
+async fn snapshot(api: &Api) -> (Value, usize) {
     (api.agent("a").await, api.events("limit=1000").await.len())
 }
 
 #[tokio::test]
-async fn settings_out_of_bounds_are_refused_by_field_and_change_nothing() {
+async fn settings_out_of_bounds_are_refused_with_the_field_and_change_nothing() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     api.guarded("a").await;
-    let before = picture(api).await;
+    let before = snapshot(api).await;
     for (field, value, bounds) in [
         ("window_size", json!("abc"), "whole number from 2 to 100"),
         ("window_size", json!(7.5), "whole number from 2 to 100"),
@@ -40,44 +40,50 @@ async fn settings_out_of_bounds_are_refused_by_field_and_change_nothing() {
             assert!(detail.contains(bounds), "{field} {value}: {detail}");
         }
     }
-    assert_eq!(picture(api).await, before);
+    assert_eq!(snapshot(api).await, before);
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_refused() {
+async fn a_body_that_is_not_json_is_refused() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     api.guarded("a").await;
-    let before = picture(api).await;
+    let before = snapshot(api).await;
     for body in
         ["{", "{\"kill_switch_threshold\": NaN}", "{\"kill_switch_threshold\": 1e999}", "[]", "3", "null", "\u{0}"]
     {
-        let request = api.request(Method::PATCH, "/v1/agents/a", OPERATOR);
-        let request = request.header("content-type", "application/json").body(body.to_owned());
-        Api::take(request).await.problem(400);
-        let request = api.request(Method::POST, "/v1/kills", ENFORCER);
-        let request = request.header("content-type", "application/json").body(body.to_owned());
-        assert!(Api::take(request).await.status.is_client_error(), "{body}");
+        let send = |method, path, token| {
+            let request = api.request(method, path, token).header("content-type", "application/json");
+            Api::take(request.body(body.to_owned()))
+        };
+        send(Method::PATCH, "/v1/agents/a", OPERATOR).await.problem(400);
+        let answer = send(Method::POST, "/v1/kills", ENFORCER).await;
+        assert!(answer.status.is_client_error(), "{body}");
     }
-    assert_eq!(picture(api).await, before);
+    assert_eq!(snapshot(api).await, before);
 }
 
 #[tokio::test]
-async fn a_wrong_content_type_is_refused() {
+async fn only_json_content_types_are_accepted() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
-    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonish"] {
+    let send = |content_type: Option<&str>| {
         let request = sidecar.api.request(Method::PATCH, "/v1/agents/a", OPERATOR);
-        let request = request.header("content-type", content_type).body("{\"kill_switch_threshold\": 5}");
-        Api::take(request).await.problem(415);
+        let request = content_type.into_iter().fold(request, |request, value| request.header("content-type", value));
+        Api::take(request.body("{\"kill_switch_threshold\": 5}"))
+    };
+    let refused = ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonish", "json"];
+    for content_type in refused.map(Some).into_iter().chain([None]) {
+        send(content_type).await.problem(415);
     }
-    let bare = sidecar.api.request(Method::PATCH, "/v1/agents/a", OPERATOR).body("{\"kill_switch_threshold\": 5}");
-    Api::take(bare).await.problem(415);
     assert_eq!(sidecar.api.agent("a").await["kill_switch_threshold"], 10.0);
+    for content_type in ["application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"] {
+        assert_eq!(send(Some(content_type)).await.status, 200, "{content_type}");
+    }
 }
 
 #[tokio::test]
-async fn ids_that_cannot_be_ids_are_refused_and_never_stored() {
+async fn malformed_agent_ids_are_refused_and_never_stored() {
     let sidecar = Sidecar::start().await;
     let ids =
         ["it's".to_owned(), "a\"b".to_owned(), "a\nb".to_owned(), "a b".to_owned(), "ä".to_owned(), "x".repeat(10_240)];
@@ -97,26 +103,30 @@ async fn ids_that_cannot_be_ids_are_refused_and_never_stored() {
 }
 
 #[tokio::test]
-async fn unknown_and_read_only_fields_are_refused_by_name() {
+async fn unknown_and_read_only_fields_are_refused_with_their_name() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     api.guarded("a").await;
-    let before = picture(api).await;
+    let before = snapshot(api).await;
     for field in ["treshold", "active", "deactivated_by", "generation", "agent_id", "last_seen", "__proto__"] {
         let problem = api.patch("/v1/agents/a", json!({field: 1})).await.problem(422);
         assert_eq!(problem["field"], field);
         assert_eq!(api.put("/v1/agents/a", json!({field: 1})).await.problem(422)["field"], field);
     }
     assert_eq!(api.patch("/v1/agents/a/kill-switch", json!({"name": "x"})).await.problem(422)["field"], "name");
-    assert_eq!(api.post("/v1/agents/a/deactivate", json!({"resaon": "x"})).await.problem(422)["field"], "resaon");
-    assert_eq!(api.post("/v1/agents/a/activate", json!({"reason": 5})).await.problem(422)["field"], "reason");
-    let long = json!({"reason": "x".repeat(1_001)});
-    assert_eq!(api.post("/v1/agents/a/deactivate", long).await.problem(422)["field"], "reason");
-    assert_eq!(picture(api).await, before);
+    for (act, body, field) in [
+        ("deactivate", json!({"resaon": "x"}), "resaon"),
+        ("deactivate", json!({"reason": "x".repeat(1_001)}), "reason"),
+        ("activate", json!({"reason": 5}), "reason"),
+    ] {
+        let problem = api.post(&format!("/v1/agents/a/{act}"), body).await.problem(422);
+        assert_eq!(problem["field"], field, "{act}");
+    }
+    assert_eq!(snapshot(api).await, before);
 }
 
 #[tokio::test]
-async fn a_body_of_ten_megabytes_is_refused_announced_or_not() {
+async fn a_body_that_is_too_large_is_refused() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     api.guarded("a").await;
@@ -127,13 +137,13 @@ async fn a_body_of_ten_megabytes_is_refused_announced_or_not() {
         (Method::POST, "/v1/observations", ENFORCER),
     ] {
         let request = api.request(method, path, token).header("content-type", "application/json").body(huge.clone());
-        // The refusal may arrive while the body is still being sent, and the connection end with it.
+        // The sidecar may answer and close the connection while the body is still being sent.
         match request.send().await {
             Ok(response) => assert_eq!(response.status(), 413, "{path}"),
             Err(error) => assert!(error.is_request() || error.is_body(), "{error:?}"),
         }
     }
-    // A little too much arrives as a whole, so the answer is sure to be read.
+    // A body that is only a little too large is sent as a whole, so the answer is always read.
     let request = api.request(Method::PATCH, "/v1/agents/a", OPERATOR).json(&json!({"name": "x".repeat(65_536)}));
     let problem = Api::take(request).await.problem(413);
     assert_eq!(problem["detail"], "the body must not be larger than 64 KiB");
@@ -141,7 +151,7 @@ async fn a_body_of_ten_megabytes_is_refused_announced_or_not() {
 }
 
 #[tokio::test]
-async fn reports_that_make_no_sense_are_refused_with_the_reason() {
+async fn invalid_reports_are_refused_with_the_reason() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     for (body, says) in [
@@ -164,7 +174,7 @@ async fn reports_that_make_no_sense_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_404() {
+async fn an_unknown_agent_is_answered_with_404() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
     for path in ["/v1/agents/nobody", "/v1/agents/nobody/kill-switch", "/v1/agents/nobody/scores"] {
@@ -177,7 +187,7 @@ async fn what_does_not_exist_is_404() {
 }
 
 #[tokio::test]
-async fn sync_parameters_that_make_no_sense_are_refused() {
+async fn invalid_sync_parameters_are_refused_and_unknown_ones_ignored() {
     let sidecar = Sidecar::start().await;
     assert_eq!(sidecar.api.sync("since=x").await.problem(422)["field"], "since");
     assert_eq!(sidecar.api.sync("wait=-1").await.problem(422)["field"], "wait");

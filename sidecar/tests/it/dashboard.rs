@@ -1,8 +1,9 @@
-//! The dashboard's door: sessions, forms, cookies, and what goes out of it. What people see is in `browser`.
+//! Access to the dashboard: sessions, forms and cookies, and the export of events. The pages are tested in `browser`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use cookie::{Cookie, CookieJar};
 use kill_switch::dashboard::{self, Dashboard};
 use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response};
@@ -10,31 +11,33 @@ use serde_json::json;
 
 use crate::support::{ENFORCER, OPERATOR, Sidecar, VIEWER, kill};
 
-/// A browser without a screen: follows no redirect and keeps its own cookies.
+/// The pages that need a session.
+const PAGES: [&str; 6] = ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
+
+/// An HTTP client that keeps cookies and follows no redirects.
 struct Visitor {
     http: Client,
     base: String,
-    cookies: String,
+    cookies: CookieJar,
 }
 
 impl Visitor {
     fn at(base: &str) -> Self {
         let http = Client::builder().redirect(Policy::none()).build().unwrap();
-        Self { http, base: base.to_owned(), cookies: String::new() }
+        Self { http, base: base.to_owned(), cookies: CookieJar::new() }
+    }
+
+    async fn signed_in(sidecar: &Sidecar, secret: &str) -> Self {
+        let mut visitor = Self::at(&sidecar.api.base);
+        assert_eq!(visitor.sign_in(secret).await.status(), 303);
+        visitor
     }
 
     async fn send(&mut self, request: RequestBuilder) -> Response {
-        let response = request.header("cookie", &self.cookies).send().await.unwrap();
+        let cookies: Vec<_> = self.cookies.iter().map(|cookie| cookie.stripped().to_string()).collect();
+        let response = request.header("cookie", cookies.join("; ")).send().await.unwrap();
         for set in response.headers().get_all("set-cookie") {
-            let pair = set.to_str().unwrap().split(';').next().unwrap();
-            let name = pair.split('=').next().unwrap();
-            let kept: Vec<_> = self
-                .cookies
-                .split("; ")
-                .filter(|old| !old.is_empty() && !old.starts_with(&format!("{name}=")))
-                .map(str::to_owned)
-                .collect();
-            self.cookies = [kept, vec![pair.to_owned()]].concat().join("; ");
+            self.cookies.add_original(Cookie::parse(set.to_str().unwrap()).unwrap().into_owned());
         }
         response
     }
@@ -45,16 +48,12 @@ impl Visitor {
     }
 
     async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Response {
-        let pairs: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| format!("{name}={}", value.replace('&', "%26").replace(' ', "+")))
-            .collect();
-        let request =
-            self.http.post(format!("{}{path}", self.base)).header("content-type", "application/x-www-form-urlencoded");
-        self.send(request.body(pairs.join("&"))).await
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = self.http.post(format!("{}{path}", self.base));
+        self.send(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
     }
 
-    /// The key of the forms on a page.
+    /// Returns the key of the forms on a page.
     async fn key(&mut self, path: &str) -> String {
         let text = self.get(path).await.text().await.unwrap();
         let after =
@@ -69,18 +68,18 @@ impl Visitor {
 }
 
 #[tokio::test]
-async fn every_page_wants_a_session_and_every_form_its_key() {
+async fn every_page_needs_a_session_and_every_form_its_key() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
     let mut visitor = Visitor::at(&sidecar.api.base);
-    for path in ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"] {
+    for path in PAGES {
         let answer = visitor.get(path).await;
         assert_eq!(answer.status(), 303, "{path}");
         assert!(answer.headers()["location"].to_str().unwrap().starts_with("/login?next="), "{path}");
     }
     assert_eq!(visitor.get("/live").await.status(), 401);
     assert_eq!(visitor.sign_in(OPERATOR).await.status(), 303);
-    for path in ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"] {
+    for path in PAGES {
         assert_eq!(visitor.get(path).await.status(), 200, "{path}");
     }
     let forms = [
@@ -105,20 +104,19 @@ async fn every_page_wants_a_session_and_every_form_its_key() {
     let key = visitor.key("/agents/a").await;
     let url = format!("{}/agents/a/deactivate", visitor.base);
     let forged = visitor.http.post(url).header("sec-fetch-site", "cross-site").body(format!("form_key={key}"));
-    assert_eq!(visitor.send(forged).await.status(), 403, "even with the key, from elsewhere");
+    assert_eq!(visitor.send(forged).await.status(), 403, "a form from another site is refused even with the key");
     assert_eq!(sidecar.api.agent("a").await["active"], true);
     assert_eq!(visitor.post("/agents/a/deactivate", &[("form_key", &key)]).await.status(), 303);
     assert_eq!(sidecar.api.agent("a").await["active"], false);
-    // The sign-in form too: nobody is signed in as somebody else.
+    // The sign-in form needs its key too, so that another site cannot sign somebody in as somebody else.
     let mut stranger = Visitor::at(&sidecar.api.base);
     assert_eq!(stranger.post("/login", &[("secret", OPERATOR)]).await.status(), 403);
 }
 
 #[tokio::test]
-async fn pages_allow_nothing_that_is_not_theirs() {
+async fn the_content_security_policy_allows_only_our_own_files() {
     let sidecar = Sidecar::start().await;
-    let mut visitor = Visitor::at(&sidecar.api.base);
-    visitor.sign_in(OPERATOR).await;
+    let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
     for path in ["/", "/login", "/alerts", "/assets/app.css", "/assets/app.js", "/favicon.ico", "/agents/missing"] {
         let answer = visitor.get(path).await;
         let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
@@ -151,14 +149,13 @@ async fn a_session_ends_on_the_server_when_somebody_signs_out() {
     let key = visitor.key("/").await;
     assert_eq!(visitor.post("/logout", &[("form_key", &key)]).await.status(), 303);
     visitor.cookies = kept;
-    assert_eq!(visitor.get("/").await.status(), 303, "the old cookie means nothing");
+    assert_eq!(visitor.get("/").await.status(), 303, "the old cookie is not valid any more");
 }
 
 #[tokio::test]
-async fn a_session_ends_by_itself_after_a_week() {
+async fn a_session_expires_after_a_week() {
     let sidecar = Sidecar::start().await;
-    let mut visitor = Visitor::at(&sidecar.api.base);
-    visitor.sign_in(OPERATOR).await;
+    let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
     sidecar.pass(7 * 24 * 3600 - 1);
     assert_eq!(visitor.get("/").await.status(), 200);
     sidecar.pass(1);
@@ -166,7 +163,7 @@ async fn a_session_ends_by_itself_after_a_week() {
 }
 
 #[tokio::test]
-async fn under_tls_the_cookie_is_pinned_to_its_host() {
+async fn with_https_the_cookie_is_bound_to_its_host() {
     let sidecar = Sidecar::start().await;
     let pages = Dashboard::new(Arc::clone(&sidecar.service), Arc::clone(&sidecar.alerts), true);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -182,11 +179,10 @@ async fn under_tls_the_cookie_is_pinned_to_its_host() {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_everything_and_changes_nothing_and_a_filter_sees_nothing() {
+async fn a_viewer_cannot_make_changes_and_an_enforcer_cannot_sign_in() {
     let sidecar = Sidecar::start().await;
     sidecar.api.guarded("a").await;
-    let mut viewer = Visitor::at(&sidecar.api.base);
-    assert_eq!(viewer.sign_in(VIEWER).await.status(), 303);
+    let mut viewer = Visitor::signed_in(&sidecar, VIEWER).await;
     let key = viewer.key("/agents/a").await;
     assert_eq!(viewer.post("/agents/a/deactivate", &[("form_key", &key)]).await.status(), 403);
     assert_eq!(sidecar.api.agent("a").await["active"], true);
@@ -194,57 +190,56 @@ async fn a_viewer_sees_everything_and_changes_nothing_and_a_filter_sees_nothing(
 }
 
 #[tokio::test]
-async fn a_session_is_over_when_its_token_is() {
+async fn a_session_ends_when_its_token_is_revoked() {
     let sidecar = Sidecar::start().await;
     let made = sidecar.api.post("/v1/tokens", json!({"name": "ada", "scope": "operator"})).await.ok();
-    let mut visitor = Visitor::at(&sidecar.api.base);
-    visitor.sign_in(made["secret"].as_str().unwrap()).await;
+    let mut visitor = Visitor::signed_in(&sidecar, made["secret"].as_str().unwrap()).await;
     assert_eq!(visitor.get("/").await.status(), 200);
     sidecar.api.delete(&format!("/v1/tokens/{}", made["token_id"].as_str().unwrap())).await;
     assert_eq!(visitor.get("/").await.status(), 303);
 }
 
 #[tokio::test]
-async fn a_new_password_signs_out_whoever_used_the_old_one() {
+async fn a_new_password_ends_the_sessions_of_the_old_one() {
     let sidecar = Sidecar::start().await;
     assert!(sidecar.service.set_password("too short").await.is_err());
     let made = sidecar.service.make_password().await.unwrap().unwrap();
     assert_eq!(made.len(), 23, "80 random bits in four groups: {made}");
-    let mut visitor = Visitor::at(&sidecar.api.base);
-    visitor.sign_in(&made).await;
+    let mut visitor = Visitor::signed_in(&sidecar, &made).await;
     assert_eq!(visitor.get("/").await.status(), 200);
     sidecar.service.set_password("correct horse battery").await.unwrap();
     assert_eq!(visitor.get("/").await.status(), 303);
     assert_eq!(visitor.sign_in(&made).await.status(), 401);
     let bytes = std::fs::read(sidecar.dir.path().join("test.db-wal")).unwrap();
-    assert!(!bytes.windows(made.len()).any(|window| window == made.as_bytes()), "only its hash is kept");
+    assert!(
+        !bytes.windows(made.len()).any(|window| window == made.as_bytes()),
+        "only the hash of a password is stored"
+    );
 }
 
 #[tokio::test]
-async fn guessing_is_cut_off_and_a_session_is_not() {
+async fn failed_sign_ins_are_limited_and_sessions_are_not_affected() {
     let sidecar = Sidecar::start().await;
-    let mut signed_in = Visitor::at(&sidecar.api.base);
-    signed_in.sign_in(OPERATOR).await;
+    let mut signed_in = Visitor::signed_in(&sidecar, OPERATOR).await;
     let mut guesser = Visitor::at(&sidecar.api.base);
     for guess in 0..10 {
         assert_eq!(guesser.sign_in(&format!("guess {guess}")).await.status(), 401, "guess {guess}");
     }
     let refused = guesser.sign_in(OPERATOR).await;
-    assert_eq!(refused.status(), 429, "not even looked at");
+    assert_eq!(refused.status(), 429, "the secret is not checked");
     assert!(refused.headers().contains_key("retry-after"));
     assert_eq!(signed_in.get("/").await.status(), 200);
-    assert_eq!(sidecar.api.get("/v1/agents").await.status, 200, "and the API is another door");
+    assert_eq!(sidecar.api.get("/v1/agents").await.status, 200, "the API has a limit of its own");
 }
 
 #[tokio::test]
-async fn events_are_exported_whole_and_filtered() {
+async fn all_events_or_those_that_match_are_exported() {
     let sidecar = Sidecar::start().await;
     for index in 0..1_100 {
         sidecar.api.put(&format!("/v1/agents/a{index}"), json!({})).await.ok();
     }
     sidecar.api.report("/v1/kills", kill("k", "a0", 1)).await.ok();
-    let mut visitor = Visitor::at(&sidecar.api.base);
-    visitor.sign_in(VIEWER).await;
+    let mut visitor = Visitor::signed_in(&sidecar, VIEWER).await;
     let jsonl = visitor.get("/events/export?format=jsonl").await;
     assert!(jsonl.headers()["content-disposition"].to_str().unwrap().contains("events.jsonl"));
     let text = jsonl.text().await.unwrap();

@@ -1,4 +1,4 @@
-//! The OpenAPI document is true: it names every route and no other, the scope of each, and what they really answer.
+//! The OpenAPI document is correct: it describes every route and no other, the scope of each, and their real answers.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ async fn document(sidecar: &Sidecar) -> Value {
 }
 
 #[tokio::test]
-async fn it_names_every_route_and_no_other_with_its_scope() {
+async fn it_describes_exactly_the_routes_of_the_api_with_their_scopes() {
     let sidecar = Sidecar::start().await;
     let document = document(&sidecar).await;
     let mut described = BTreeSet::new();
@@ -33,7 +33,7 @@ async fn it_names_every_route_and_no_other_with_its_scope() {
 }
 
 #[tokio::test]
-async fn every_reference_leads_somewhere() {
+async fn every_reference_has_a_target() {
     let sidecar = Sidecar::start().await;
     let document = document(&sidecar).await;
     let mut references = Vec::new();
@@ -56,7 +56,7 @@ fn collect(value: &Value, references: &mut Vec<String>) {
 }
 
 #[tokio::test]
-async fn every_answer_is_what_it_says() {
+async fn requests_and_answers_match_their_schemas() {
     let sidecar = Sidecar::start().await;
     let document = document(&sidecar).await;
     let (agent, rule) = ("/v1/agents/{agent_id}", "/v1/alerts/{rule_id}");
@@ -93,7 +93,7 @@ async fn every_answer_is_what_it_says() {
             Method::POST,
             "/v1/alerts",
             "",
-            json!({"channel": "webhook", "target": "http://127.0.0.1:9/", "name": "x"}),
+            json!({"channel": "webhook", "target": "http://127.0.0.1:9", "name": "x"}),
             201,
         ),
         (Method::POST, "/v1/alerts", "", json!({"channel": "webhook", "target": "ftp://127.0.0.1:9/"}), 422),
@@ -113,12 +113,17 @@ async fn every_answer_is_what_it_says() {
     for (method, path, query, body, status) in calls {
         let case = format!("{method} {path} {status}");
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
-        let is_filters = operation["x-scope"] == "enforcer";
-        let token = if is_filters { &sidecar.api.enforcer } else { &sidecar.api.operator };
+        let token = if operation["x-scope"] == "enforcer" { &sidecar.api.enforcer } else { &sidecar.api.operator };
         let url = format!("{}{query}", path.replace("{agent_id}", "a").replace("{rule_id}", &rule_id));
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
-            check(&document, &operation["requestBody"]["content"]["application/json"]["schema"], &body, &case, false);
+            check(
+                &document,
+                &operation["requestBody"]["content"]["application/json"]["schema"],
+                &body,
+                &case,
+                Bounds::Ignored,
+            );
             request = request.json(&body);
         }
         let answer = crate::support::Api::take(request).await;
@@ -134,7 +139,7 @@ async fn every_answer_is_what_it_says() {
             continue;
         };
         let media = answer.headers["content-type"].to_str().unwrap();
-        check(&document, &content[media]["schema"], &answer.json(), &case, true);
+        check(&document, &content[media]["schema"], &answer.json(), &case, Bounds::Checked);
     }
 }
 
@@ -145,11 +150,17 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     }
 }
 
-/// Holds a value against a schema: as much of JSON Schema as the document uses. `is_judged` is off for requests that
-/// are refused on purpose: their members must be known, their values need not be in bounds.
-fn check(document: &Value, schema: &Value, value: &Value, place: &str, is_judged: bool) {
+/// Whether a value must be within the bounds of its schema. Some requests are out of bounds on purpose.
+#[derive(Clone, Copy, PartialEq)]
+enum Bounds {
+    Checked,
+    Ignored,
+}
+
+/// Checks a value against a schema. It knows as much of JSON Schema as the document uses.
+fn check(document: &Value, schema: &Value, value: &Value, place: &str, bounds: Bounds) {
     let schema = resolve(document, schema);
-    assert!(schema.is_object(), "{place}: there is no schema");
+    assert!(schema.is_object(), "{place}: the document has no schema for it");
     if let Some(types) = schema.get("type") {
         let types = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
         assert!(
@@ -160,12 +171,14 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str, is_judged
     if let Some(words) = schema.get("enum") {
         assert!(words.as_array().unwrap().contains(value), "{place}: {value} is not one of {words}");
     }
-    if is_judged && let (Some(number), Some(most)) = (value.as_f64(), schema.get("maximum").and_then(Value::as_f64)) {
+    if bounds == Bounds::Checked
+        && let (Some(number), Some(most)) = (value.as_f64(), schema.get("maximum").and_then(Value::as_f64))
+    {
         assert!(number <= most, "{place}: {number}");
     }
     if let Some(items) = schema.get("items") {
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-            check(document, items, item, &format!("{place}[{index}]"), is_judged);
+            check(document, items, item, &format!("{place}[{index}]"), bounds);
         }
     }
     let Some(members) = value.as_object() else { return };
@@ -177,8 +190,8 @@ fn check(document: &Value, schema: &Value, value: &Value, place: &str, is_judged
         match (&schema["properties"][name], &schema["additionalProperties"]) {
             (Value::Null, Value::Bool(may)) => assert!(*may, "{place} is not described"),
             (Value::Null, Value::Null) => {}
-            (Value::Null, additional) => check(document, additional, member, &place, is_judged),
-            (property, _) => check(document, property, member, &place, is_judged),
+            (Value::Null, additional) => check(document, additional, member, &place, bounds),
+            (property, _) => check(document, property, member, &place, bounds),
         }
     }
 }
@@ -192,6 +205,6 @@ fn is_of_type(value: &Value, name: &str) -> bool {
         "integer" => value.is_u64(),
         "number" => value.is_number(),
         "null" => value.is_null(),
-        other => panic!("the document uses a type that the test does not know: {other}"),
+        other => panic!("the document uses a type that this test does not know: {other}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `kill-switch serve` as a process: first start, later starts, TLS, readiness, and its end.
+//! `kill-switch serve` as a process: its first start, later starts, HTTPS, readiness and shutdown.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::process::{Process, binary, token, token_file};
 use crate::support::{Api, eventually};
 
 #[tokio::test]
-async fn with_no_configuration_it_serves_and_prints_its_tokens_once() {
+async fn without_configuration_it_serves_and_prints_its_tokens_once() {
     let dir = tempfile::tempdir().unwrap();
     let start = || Process::spawn(binary().args(["serve", "--listen", "127.0.0.1:0"]).current_dir(dir.path()));
     let mut first = start();
@@ -30,11 +30,11 @@ async fn with_no_configuration_it_serves_and_prints_its_tokens_once() {
     let second = start();
     assert!(second.said.iter().all(|line| !line.contains("aks_")), "{:?}", second.said);
     let answer = Api::take(second.api.request(Method::GET, "/v1/agents", &operator)).await;
-    assert_eq!(answer.status, 200, "a token outlives the process that made it");
+    assert_eq!(answer.status, 200, "a token is still valid after a restart");
 }
 
 #[tokio::test]
-async fn tokens_go_to_files_and_only_their_owner_can_read_them_or_the_database() {
+async fn token_files_and_the_database_can_only_be_read_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let mut process = Process::start(dir.path(), &[]);
@@ -49,13 +49,13 @@ async fn tokens_go_to_files_and_only_their_owner_can_read_them_or_the_database()
     process.kill_9();
     std::fs::remove_file(token_file(dir.path(), "operator")).unwrap();
     let again = Process::start(dir.path(), &[]);
-    assert_eq!(token(dir.path(), "enforcer"), enforcer, "what is there stays");
-    assert_ne!(token(dir.path(), "operator"), operator, "what is missing is made anew");
+    assert_eq!(token(dir.path(), "enforcer"), enforcer, "a valid token is kept");
+    assert_ne!(token(dir.path(), "operator"), operator, "a missing token is generated again");
     assert_eq!(again.api.get("/v1/agents").await.status, 200);
 }
 
 #[tokio::test]
-async fn token_files_of_another_database_are_made_anew() {
+async fn tokens_of_another_database_are_generated_again() {
     let dir = tempfile::tempdir().unwrap();
     let first = Process::start(dir.path(), &[]);
     let of_the_first = token(dir.path(), "operator");
@@ -66,7 +66,7 @@ async fn token_files_of_another_database_are_made_anew() {
 }
 
 #[tokio::test]
-async fn tokens_can_be_fixed_by_environment() {
+async fn tokens_can_be_set_by_environment_variables() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = binary();
     command.args(["serve", "--listen", "127.0.0.1:0"]).current_dir(dir.path());
@@ -76,7 +76,7 @@ async fn tokens_can_be_fixed_by_environment() {
     assert!(process.said.iter().all(|line| !line.contains("by-hand")));
     let answer = Api::take(process.api.request(Method::GET, "/v1/tokens", "an-operator-token-by-hand")).await;
     let names: Vec<_> = answer.ok()["tokens"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
-    assert_eq!(names, ["enforcer", "viewer"], "it is in no database, and no other operator was made");
+    assert_eq!(names, ["enforcer", "viewer"], "the token is not stored, and no other operator token is generated");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
         })
         .collect();
     let api = process.api.clone();
-    eventually("twenty polls wait", || async {
+    eventually("twenty polls are waiting", || async {
         api.get("/v1/envoys").await.ok()["envoys"].as_array().unwrap().len() == 21
     })
     .await;
@@ -102,11 +102,11 @@ async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
     }
     assert!(process.child.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(25), "long before the polls would have ended: {:?}", begun.elapsed());
-    assert!(!dir.path().join("kill-switch.db-wal").exists(), "nothing is left to recover");
+    assert!(!dir.path().join("kill-switch.db-wal").exists(), "the write-ahead log is empty and removed");
 }
 
 #[tokio::test]
-async fn readyz_is_red_while_the_database_cannot_be_written() {
+async fn readyz_fails_while_the_database_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     assert_eq!(process.api.get("/readyz").await.status, 200);
@@ -115,21 +115,24 @@ async fn readyz_is_red_while_the_database_cannot_be_written() {
     let lock = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     eventually("not ready", || async { process.api.get("/readyz").await.status == 503 }).await;
     process.api.get("/readyz").await.problem(503);
-    assert_eq!(process.api.get("/healthz").await.status, 200, "it is alive all the same");
-    assert_eq!(process.api.get("/v1/agents").await.status, 200, "and can be read");
+    assert_eq!(process.api.get("/healthz").await.status, 200, "the process is alive");
+    assert_eq!(process.api.get("/v1/agents").await.status, 200, "agents can be read");
     lock.rollback().await.unwrap();
     eventually("ready again", || async { process.api.get("/readyz").await.status == 200 }).await;
 }
 
 #[tokio::test]
-async fn https_by_certificate_and_key_files() {
+async fn https_with_a_certificate_and_a_key_from_files() {
     let dir = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     std::fs::write(dir.path().join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let mut process = Process::start(dir.path(), &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
     assert!(process.api.base.starts_with("https://"));
-    assert!(process.api.http.get(format!("{}/healthz", process.api.base)).send().await.is_err(), "nobody trusts it");
+    assert!(
+        process.api.http.get(format!("{}/healthz", process.api.base)).send().await.is_err(),
+        "the certificate is not trusted"
+    );
     let certificate = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).unwrap();
     process.api.http = reqwest::Client::builder().tls_certs_only([certificate]).build().unwrap();
     assert_eq!(process.api.guarded("a").await["agent_id"], "a");
@@ -144,7 +147,7 @@ async fn https_by_certificate_and_key_files() {
 }
 
 #[tokio::test]
-async fn what_the_operator_must_mend_is_said_and_the_exit_code_is_1() {
+async fn a_start_that_fails_says_why_and_exits_with_1() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let taken = process.api.base.strip_prefix("http://").unwrap();
@@ -163,39 +166,27 @@ async fn what_the_operator_must_mend_is_said_and_the_exit_code_is_1() {
 }
 
 #[tokio::test]
-async fn the_log_can_be_json_and_never_holds_a_token() {
+async fn the_log_can_be_json_and_never_contains_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let mut command = binary();
-    command.args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--token-dir",
-        "tokens",
-        "--log-format",
-        "json",
-        "--log",
-        "trace",
-    ]);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]);
+    command.args(["--log-format", "json", "--log", "trace"]);
     let mut child = command
         .current_dir(dir.path())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
-    let base = {
-        let find = || {
-            let text = std::fs::read_to_string(&log).unwrap();
-            text.lines().find_map(|line| {
-                let entry: serde_json::Value = serde_json::from_str(line).ok()?;
-                entry["fields"]["url"].as_str().map(str::to_owned)
-            })
-        };
-        eventually("it logs where it listens", || async { find().is_some() }).await;
-        find().unwrap()
+    let base = || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().find_map(|line| {
+            let entry: serde_json::Value = serde_json::from_str(line).ok()?;
+            entry["fields"]["url"].as_str().map(str::to_owned)
+        })
     };
-    let mut api = Api::at(&base);
+    eventually("it logs its address", || async { base().is_some() }).await;
+    let mut api = Api::at(&base().unwrap());
     api.operator = token(dir.path(), "operator");
     api.guarded("a").await;
     api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await.ok();
