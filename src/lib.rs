@@ -23,7 +23,6 @@ pub mod host;
 pub mod identity;
 pub mod link;
 pub mod metrics;
-pub mod number;
 pub mod policy;
 pub mod reply;
 pub mod scan;

@@ -1,101 +1,99 @@
-//! Holds docs/configuration.md to the code: exactly the fields that exist, their defaults and bounds, and examples
-//! that parse.
+//! Checks docs/configuration.md against the code: it has exactly the settings that exist, with their defaults and bounds,
+//! and its examples are accepted.
 
 use super::Config;
-use super::fields::{FIELDS, Field, Flag, PATTERN_FIELDS, SOURCE_FIELDS};
+use super::raw::{RawConfig, RawPattern, RawSource};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("../../docs/configuration.md");
 
-fn section(title: &str) -> &'static str {
-    let start = PAGE.find(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("a section {title}"));
-    let body = &PAGE[start + 4..];
-    &body[..body.find("\n## ").unwrap_or(body.len())]
-}
-
-/// The first three cells of each row that begins with a field's name, without the marks of code.
-fn rows(title: &str) -> Vec<[String; 3]> {
-    let row = |line: &str| {
-        let cells: Vec<&str> = line.strip_prefix("| `")?.split(" | ").collect();
-        Some([0, 1, 2].map(|column| cells[column].replace('`', "")))
+/// Returns name, default and bounds of each row of a section's table. A default in backticks is a value.
+fn rows(title: &str) -> Vec<[&str; 3]> {
+    let (_, section) = PAGE.split_once(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("a section {title}"));
+    let lines = section.lines().take_while(|line| !line.starts_with("## "));
+    let row = |line: &'static str| {
+        let (name, cells) = line.strip_prefix("| `")?.split_once("` | ")?;
+        let mut cells = cells.split(" | ");
+        Some([name, cells.next()?, cells.next()?])
     };
-    section(title).lines().filter_map(row).collect()
+    lines.filter_map(row).collect()
 }
 
-fn default_of(field: &Field) -> String {
-    match field {
-        Field::Required(_) => "required".into(),
-        Field::Text(text) => text.default.map_or("none".into(), |default| default.into()),
-        Field::Whole(whole) => whole.default.to_string(),
-        Field::Choice(choice) => choice.words[0].into(),
-        Field::Flag(flag) => flag.default.to_string(),
-        Field::List(list) => default_list(list.name).into(),
-    }
+/// Returns the names that serde knows for an object.
+fn names<T: Deserialize<'static>>() -> Vec<String> {
+    let message = serde_json::from_str::<T>(r#"{"?": 0}"#).err().map(|error| error.to_string()).unwrap_or_default();
+    message.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }
 
-/// The default of a list, as it would be written.
-fn default_list(name: &str) -> &'static str {
-    match name {
-        "agent_id" => r#"[{"header": "x-agent-id"}]"#,
-        "patterns" => "[]",
-        _ => "none",
-    }
-}
-
-fn bounds_of(field: &Field) -> String {
-    match field {
-        Field::Required(text) | Field::Text(text) => text.bounds.into(),
-        Field::Whole(whole) => whole.bounds(),
-        Field::Choice(choice) => choice.bounds(),
-        Field::Flag(_) => Flag::BOUNDS.into(),
-        Field::List(list) => list.bounds(),
-    }
-}
-
-fn examples(language: &str) -> impl Iterator<Item = &'static str> {
-    let fence = format!("```{language}\n");
-    let blocks: Vec<&str> = PAGE.split(&fence).skip(1).collect();
-    blocks.into_iter().map(|rest| rest.split("\n```").next().unwrap_or_default())
-}
-
-fn parse(json: &str) -> Config {
+fn parse(json: &str) -> Result<String, String> {
     let env = |name: &str| (name == "KILL_SWITCH_TOKEN").then(|| "token".to_owned());
-    Config::parse(json.as_bytes(), &env).unwrap_or_else(|error| panic!("{error} in {json}"))
+    Config::parse(json.as_bytes(), &env).map(|config| format!("{config:?}")).map_err(|error| error.to_string())
 }
 
-#[test]
-fn the_page_documents_exactly_the_fields_that_exist_with_default_and_bounds() {
-    let sections =
-        [("Fields", FIELDS), ("Where the agent's id comes from", SOURCE_FIELDS), ("Patterns", PATTERN_FIELDS)];
-    for (title, fields) in sections {
-        let expected: Vec<_> =
-            fields.iter().map(|field| [field.name().to_owned(), default_of(field), bounds_of(field)]).collect();
-        assert_eq!(rows(title), expected, "the table of section {title}");
+/// Checks the table of a section. `around` puts an object with the settings of the table into a whole configuration.
+fn check_table(title: &str, names: &[String], path: &str, object: &Value, around: fn(Value) -> Value) {
+    let rows = rows(title);
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), names, "the table of section {title}");
+    let parse_with = |name: &str, value: Value| {
+        let mut object = object.clone();
+        object[name] = value;
+        parse(&around(object).to_string())
+    };
+    for [name, default, bounds] in rows {
+        let bounds = bounds.replace('`', "");
+        let given = if name == "token" { "hidden" } else { r#""""# };
+        assert_eq!(parse_with(name, json!("")), Err(format!("{path}{name} ({given}) must be {bounds}")));
+
+        let left_out = parse_with(name, Value::Null);
+        match default.trim_matches('`') {
+            "required" => assert_eq!(left_out, Err(format!("{path}{name} is required and must be {bounds}"))),
+            "none" if !default.starts_with('`') => {
+                let config = left_out.unwrap();
+                assert!(
+                    config.contains(&format!(" {name}: None")) || !config.contains(&format!(" {name}: ")),
+                    "{name}"
+                );
+            }
+            value => {
+                let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+                assert_eq!(parse_with(name, value), left_out, "{name}");
+            }
+        }
     }
 }
 
 #[test]
-fn every_json_example_parses() {
-    let count = examples("json").map(parse).count();
-    assert!(count >= 4, "{count} examples");
+fn the_page_has_exactly_the_settings_that_exist_with_their_defaults_and_bounds() {
+    check_table("Fields", &names::<RawConfig>(), "", &json!({"cluster": "ks"}), |config| config);
+    let title = "Where the agent's id comes from";
+    check_table(title, &names::<RawSource>(), "agent_id[0].", &json!({"path_prefix": "/a/"}), |source| {
+        let header = json!({"header": "x"});
+        let source = if source["path_prefix"].is_null() { header } else { source };
+        json!({"cluster": "ks", "agent_id": [source]})
+    });
+    let pattern = json!({"pattern": "x", "placeholder": "<X>"});
+    check_table(
+        "Patterns",
+        &names::<RawPattern>(),
+        "patterns[0].",
+        &pattern,
+        |pattern| json!({"cluster": "ks", "patterns": [pattern]}),
+    );
 }
 
 #[test]
-fn the_configuration_inside_every_envoy_example_parses() {
-    let mut count = 0;
-    for yaml in examples("yaml").filter(|yaml| yaml.contains("StringValue")) {
-        let value = yaml.split("value: |").nth(1).unwrap_or_default();
-        let end = value.rfind('}').map_or(0, |at| at + 1);
-        parse(value[..end].trim());
-        count += 1;
+fn every_example_on_the_page_is_accepted() {
+    let blocks = PAGE.split("```").skip(1).step_by(2);
+    let (mut json, mut yaml) = (0, 0);
+    for block in blocks {
+        if let Some(example) = block.strip_prefix("json\n") {
+            parse(example).unwrap_or_else(|error| panic!("{error} in {example}"));
+            json += 1;
+        } else if let Some((_, example)) = block.split_once("StringValue\n        value: |") {
+            parse(example).unwrap_or_else(|error| panic!("{error} in {example}"));
+            yaml += 1;
+        }
     }
-    assert!(count >= 1, "{count} examples");
-}
-
-#[test]
-fn the_default_of_a_list_is_what_is_taken_when_it_is_left_out() {
-    let [agent_id, patterns] = ["agent_id", "patterns"].map(default_list);
-    let written = parse(&format!(r#"{{"cluster": "ks", "agent_id": {agent_id}, "patterns": {patterns}}}"#));
-    let left_out = parse(r#"{"cluster": "ks"}"#);
-    assert_eq!(written.agent_id, left_out.agent_id);
-    assert_eq!(written.patterns.len(), left_out.patterns.len());
+    assert!(json >= 4 && yaml >= 1, "{json} examples in JSON and {yaml} in YAML");
 }

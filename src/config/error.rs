@@ -1,55 +1,69 @@
-//! What is wrong with a configuration, in words that name the field, what was given and what it must be.
+//! Why a configuration was refused, in words that name the setting, the value given and what it must be.
 //!
-//! A configuration that is refused at boot stops Envoy, and one that is refused at a listener update leaves the old one
-//! in force: either way this message is all that the operator sees. Values of secret fields never get here.
+//! A configuration that is refused at start stops Envoy, and one that is refused at a listener update leaves the old one
+//! in force. Either way this message is all that the operator sees. It never contains the value of a secret setting.
 
 use std::fmt;
 
 /// Why a configuration was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// There is none.
+    /// The configuration is empty.
     Empty,
-    /// It cannot be read as JSON.
+    /// The configuration is not valid JSON.
     NotJson {
-        /// What the parser says, with line and column.
+        /// What the JSON parser says, with line and column.
         reason: String,
     },
     /// A field that does not exist.
     Unknown {
-        /// The field as given.
+        /// The field's whole path, with the name as it was given.
         field: String,
         /// The field that was probably meant.
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
     },
-    /// A field given twice: which one was meant cannot be known.
+    /// A field that is given twice.
     Duplicate {
-        /// The field.
+        /// The field's whole path.
         field: String,
     },
-    /// A field that must be given and is not.
+    /// A field that is required but not given.
     Missing {
-        /// The field.
+        /// The field's whole path.
         field: String,
-        /// What it must be.
+        /// What the value must be.
         must: String,
     },
-    /// A value of the wrong type or out of bounds.
+    /// A value that has the wrong type or is out of bounds.
     Invalid {
-        /// The field.
+        /// The field's whole path. Empty if the configuration itself is meant.
         field: String,
-        /// The value, or what can be shown of it.
+        /// The value, shortened, or the word `hidden`.
         given: String,
-        /// What it must be.
+        /// What the value must be.
         must: String,
     },
-    /// Two fields that exclude each other.
-    Conflict {
-        /// The one.
-        field: String,
-        /// The other.
-        other: String,
-    },
+}
+
+impl ConfigError {
+    pub(super) fn invalid(field: &str, given: impl Into<String>, must: impl Into<String>) -> Self {
+        Self::Invalid { field: field.to_owned(), given: given.into(), must: must.into() }
+    }
+
+    /// Puts the path of the object or list in which the error was found in front of the field's own.
+    pub(super) fn within(mut self, path: &str) -> Self {
+        match &mut self {
+            Self::Empty | Self::NotJson { .. } => {}
+            Self::Unknown { field, .. }
+            | Self::Duplicate { field }
+            | Self::Missing { field, .. }
+            | Self::Invalid { field, .. } => {
+                let dot = if field.is_empty() { "" } else { "." };
+                *field = format!("{path}{dot}{field}");
+            }
+        }
+        self
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -63,8 +77,10 @@ impl fmt::Display for ConfigError {
             Self::Unknown { field, nearest: None } => write!(f, "{field} is not a known field"),
             Self::Duplicate { field } => write!(f, "{field} is given twice"),
             Self::Missing { field, must } => write!(f, "{field} is required and must be {must}"),
-            Self::Invalid { field, given, must } => write!(f, "{field} ({given}) must be {must}"),
-            Self::Conflict { field, other } => write!(f, "{field} and {other} exclude each other: give one of them"),
+            Self::Invalid { field, given, must } => {
+                let field = if field.is_empty() { "the configuration" } else { field };
+                write!(f, "{field} ({given}) must be {must}")
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Where an agent's id is looked for: `agent_id`, an ordered list of sources of which the first hit wins.
 //!
-//! Only says where to look. Reading headers and properties, hashing a key and checking the id found belong to the
-//! stream, since they need a request.
+//! This only says where to look. Reading headers and properties, hashing a key and checking the id that was found need a
+//! request, and are done in `crate::identity`.
 
 use super::error::ConfigError;
-use super::fields::{AGENT_ID, API_KEY, HEADER, PATH_PREFIX, PROPERTY, SOURCE_FIELDS, STRIP};
-use super::json::Json;
-use super::object::{Object, invalid};
+use super::raw::{RawSource, Setting, each, flag, items, object, required_text, text};
+use super::rules::{HEADER_NAME, PATH_PREFIX, PROPERTY_SEGMENT};
+use serde_json::value::RawValue;
 
 /// One place that may hold the agent's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,69 +17,60 @@ pub enum AgentSource {
     PathPrefix {
         /// The prefix, such as `/agents/`.
         prefix: String,
-        /// What the upstream sees of it.
+        /// How much of the path the upstream sees.
         forwarded: Forwarded,
     },
     /// An Envoy property, by its path.
     Property(Vec<String>),
-    /// A header in lower case that holds an API key: the id is the beginning of the key's SHA-256.
+    /// A header, in lower case, that holds an API key. The id is the beginning of the key's SHA-256.
     ApiKey(String),
 }
 
-/// Whether prefix and id are taken out of the path before the request goes on.
+/// Whether prefix and id are removed from the path before the request is forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// `/agents/a1/v1/messages` goes on as `/v1/messages`.
+    /// `/agents/a1/v1/messages` is forwarded as `/v1/messages`.
     Stripped,
-    /// The path goes on as it came.
+    /// The path is forwarded unchanged.
     Whole,
 }
 
-/// What a source must name.
-const ONE_KIND: &str = "an object with one of header, path_prefix, property and api_key";
-
-/// The sources, or the default one.
-pub(super) fn sources(config: &Object) -> Result<Vec<AgentSource>, ConfigError> {
-    let Some(items) = config.list(&AGENT_ID)? else {
-        return Ok(vec![AgentSource::Header("x-agent-id".to_owned())]);
-    };
-    items.iter().enumerate().map(|(index, item)| source(index, item)).collect()
-}
-
-fn source(index: usize, item: &Json) -> Result<AgentSource, ConfigError> {
-    let object = Object::item(&AGENT_ID, index, item, SOURCE_FIELDS)?;
-    let place = || format!("{}[{index}]", AGENT_ID.name);
-
-    let kinds = [HEADER.name, PATH_PREFIX.name, PROPERTY.name, API_KEY.name];
-    // Owned, since joining exists once for each kind of text, and the module has this one anyway.
-    let given: Vec<String> = kinds.into_iter().filter(|kind| object.has(kind)).map(str::to_owned).collect();
-    if given.len() > 1 {
-        return Err(invalid(&place(), &given.join(" and "), ONE_KIND));
-    }
-    if object.has(STRIP.name) && !object.has(PATH_PREFIX.name) {
-        return Err(invalid(&object.path(STRIP.name), &object.flag(&STRIP)?, "given with path_prefix only"));
-    }
-
-    if let Some(name) = object.text(&HEADER)? {
-        return Ok(AgentSource::Header(name.to_ascii_lowercase()));
-    }
-    if let Some(prefix) = object.text(&PATH_PREFIX)? {
-        let forwarded = if object.flag(&STRIP)? { Forwarded::Stripped } else { Forwarded::Whole };
-        return Ok(AgentSource::PathPrefix { prefix: prefix.to_owned(), forwarded });
-    }
-    if let Some(segments) = object.list(&PROPERTY)? {
-        return Ok(AgentSource::Property(property(&object, segments)?));
-    }
-    match object.text(&API_KEY)? {
-        Some(name) => Ok(AgentSource::ApiKey(name.to_ascii_lowercase())),
-        None => Err(invalid(&place(), &item, ONE_KIND)),
+/// Reads `agent_id`.
+pub(super) fn sources(setting: Setting) -> Result<Vec<AgentSource>, ConfigError> {
+    match items("agent_id", setting, 1..=8, "sources")? {
+        Some(items) => each("agent_id", &items, source),
+        None => Ok(vec![AgentSource::Header("x-agent-id".to_owned())]),
     }
 }
 
-fn property(object: &Object, segments: &[Json]) -> Result<Vec<String>, ConfigError> {
-    let segment = |(index, segment): (usize, &Json)| match segment {
-        Json::Text(text) if !text.is_empty() && !text.contains('\0') => Ok(text.clone()),
-        other => Err(invalid(&format!("{}[{index}]", object.path(PROPERTY.name)), &other, "non-empty text")),
+fn source(item: &RawValue) -> Result<AgentSource, ConfigError> {
+    let raw: RawSource = object(item)?;
+    let strip_given = raw.strip.is_some();
+    let strip = flag("strip", raw.strip, true)?;
+    if strip_given && raw.path_prefix.is_none() {
+        return Err(ConfigError::invalid("strip", strip.to_string(), "given with path_prefix only"));
+    }
+    let forwarded = if strip { Forwarded::Stripped } else { Forwarded::Whole };
+    let header_name = |field, setting| text(field, setting, &HEADER_NAME).map(|name| Some(name?.to_ascii_lowercase()));
+    let segment = |item: &RawValue| required_text("", Some(item), &PROPERTY_SEGMENT);
+
+    let header = header_name("header", raw.header)?.map(AgentSource::Header);
+    let path = text("path_prefix", raw.path_prefix, &PATH_PREFIX)?;
+    let path = path.map(|prefix| AgentSource::PathPrefix { prefix, forwarded });
+    let property = match items("property", raw.property, 1..=16, "path segments")? {
+        Some(items) => Some(AgentSource::Property(each("property", &items, segment)?)),
+        None => None,
     };
-    segments.iter().enumerate().map(segment).collect()
+    let api_key = header_name("api_key", raw.api_key)?.map(AgentSource::ApiKey);
+
+    let kinds = [("header", header), ("path_prefix", path), ("property", property), ("api_key", api_key)];
+    let mut given = kinds.into_iter().filter_map(|(field, source)| Some((field, source?)));
+    let not_one = |given: String| {
+        ConfigError::invalid("", given, "an object with one of header, path_prefix, property and api_key")
+    };
+    match (given.next(), given.next()) {
+        (Some((_, source)), None) => Ok(source),
+        (Some((first, _)), Some((second, _))) => Err(not_one(format!("{first} and {second}"))),
+        (None, _) => Err(not_one("an object".to_owned())),
+    }
 }

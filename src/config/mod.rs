@@ -1,17 +1,15 @@
-//! The filter's configuration: JSON in, a `Config` out that needs no further checking, or an error that says what to
-//! change.
+//! The filter's configuration: JSON in, a checked [`Config`] out, or an error that says what to change.
 //!
-//! Every default and bound stands in `fields`; docs/configuration.md explains each, and a test holds the two together.
-//! No host, no environment, no clock. What is set per agent (window, threshold, action) is no part of it: that is
-//! policy, and arrives from the sidecar.
+//! `Config::parse` has every setting with its default and bounds (`agent_id`, `patterns` and the token have files of
+//! their own); `rules` has what texts must be. docs/configuration.md explains each setting, and a test holds the page and
+//! the code together. No host, no environment, no clock. The settings of an agent (window, threshold, action) are policy
+//! and come from the sidecar.
 
 mod error;
-mod fields;
 mod identity;
-mod json;
-mod object;
-mod parser;
 mod patterns;
+mod raw;
+mod rules;
 mod token;
 
 #[cfg(test)]
@@ -26,9 +24,10 @@ pub use token::Token;
 use std::rc::Rc;
 
 use crate::fingerprint::patterns::Pattern;
-use object::Object;
+use raw::{RawConfig, choice, flag, required_text, text, whole};
+use serde_json::value::RawValue;
 
-/// A configuration that has been checked. `Config::parse` is the only way to one.
+/// A configuration that has been checked. [`Config::parse`] is the only way to get one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -38,33 +37,33 @@ pub struct Config {
     pub authority: String,
     /// The bearer token of calls to the sidecar.
     pub token: Option<Token>,
-    /// Where an agent's id is looked for, the first hit wins. Never empty.
+    /// Where an agent's id is looked for. The first hit wins. Never empty.
     pub agent_id: Vec<AgentSource>,
-    /// Whether a request without a valid agent id is refused; else it passes uninspected.
+    /// Whether a request without a valid agent id is refused. If not, it is forwarded uninspected.
     pub require_agent: bool,
-    /// What becomes of requests before the first policy has arrived.
+    /// What happens to requests before the first policy has arrived.
     pub on_no_policy: OnNoPolicy,
     /// The request header, in lower case, that tells an agent's sessions apart.
     pub session_header: Option<String>,
     /// How many windows the sessions of one agent share.
     pub session_slots: u32,
-    /// Which phase holds a request until it is judged.
+    /// Which phase holds a request until there is a verdict.
     pub hold: Hold,
-    /// Longer request bodies pass uninspected.
+    /// Longer request bodies are forwarded uninspected.
     pub max_request_bytes: usize,
     /// Longer lines or events of a streamed answer are skipped.
     pub max_event_bytes: usize,
-    /// What the upstream is asked to compress.
+    /// Which encodings the upstream is asked for.
     pub accept_encoding: AcceptEncoding,
     /// The operator's own normalisation patterns.
     pub patterns: Rc<[Pattern]>,
-    /// What an inactive agent is answered with.
+    /// What an inactive agent gets as a reply.
     pub inactive_reply: InactiveReply,
-    /// Where a person can see the agent and activate it. No slash at the end.
+    /// Where a person can see the agent and activate it, without a slash at the end.
     pub dashboard_url: Option<String>,
     /// What a kill report says about the repeated input.
     pub evidence: Evidence,
-    /// How this Envoy is called in the dashboard.
+    /// The name of this Envoy in the dashboard.
     pub envoy_name: Option<String>,
     /// How long the sidecar may hold a sync poll.
     pub sync_wait_seconds: u32,
@@ -72,16 +71,16 @@ pub struct Config {
     pub observe_interval_ms: u32,
 }
 
-/// What becomes of requests before the first policy has arrived: `on_no_policy`.
+/// What happens to requests before the first policy has arrived: `on_no_policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnNoPolicy {
-    /// They pass uninspected.
+    /// They are forwarded uninspected.
     Allow,
     /// They are refused.
     Deny,
 }
 
-/// Which phase holds a request until it is judged: `hold`.
+/// Which phase holds a request until there is a verdict: `hold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// The upstream sees nothing before the verdict. Needs `allow_on_headers_stop_iteration: true` in Envoy.
@@ -90,21 +89,21 @@ pub enum Hold {
     Body,
 }
 
-/// What the upstream is asked to compress: `accept_encoding`.
+/// Which encodings the upstream is asked for: `accept_encoding`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptEncoding {
-    /// Nothing, so that answers can be read.
+    /// No compression, so that answers can be read.
     Identity,
-    /// Whatever the client accepts. Compressed answers are not looked at.
+    /// Whatever the client accepts. Compressed answers are not inspected.
     Keep,
 }
 
-/// What an inactive agent is answered with: `inactive_reply`.
+/// What an inactive agent gets as a reply: `inactive_reply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InactiveReply {
-    /// An error in the shape of the client's API.
+    /// An error in the format of the client's API.
     Error,
-    /// A completion whose text says the same.
+    /// A completion whose text is the message of that error.
     Completion,
 }
 
@@ -113,7 +112,7 @@ pub enum InactiveReply {
 pub enum Evidence {
     /// Hashes and distances only.
     None,
-    /// Its beginning as well.
+    /// The beginning of the input as well.
     Excerpt,
 }
 
@@ -123,34 +122,53 @@ impl Config {
         if bytes.trim_ascii().is_empty() {
             return Err(ConfigError::Empty);
         }
-        let json = parser::parse(bytes).map_err(|reason| ConfigError::NotJson { reason })?;
-        Self::from_object(&Object::top(&json, fields::FIELDS)?, env)
+        let not_json = |reason: String| ConfigError::NotJson { reason };
+        let text = str::from_utf8(bytes).map_err(|error| not_json(error.to_string()))?;
+        let json: &RawValue = serde_json::from_str(text).map_err(|error| not_json(error.to_string()))?;
+        if json.get().starts_with('"') {
+            // It may be a whole configuration, token included, that was encoded twice.
+            return Err(ConfigError::invalid("", "a string", "a JSON object"));
+        }
+        Self::from_raw(raw::object(json)?, env)
     }
 
-    fn from_object(object: &Object, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let owned = |text: Option<&str>| text.map(str::to_owned);
+    fn from_raw(raw: RawConfig, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let max_request_bytes = whole("max_request_bytes", raw.max_request_bytes, 1 << 20, 1 << 10..=16 << 20)?;
+        let max_event_bytes = whole("max_event_bytes", raw.max_event_bytes, 256 << 10, 1 << 10..=4 << 20)?;
+        let dashboard_url = text("dashboard_url", raw.dashboard_url, &rules::URL)?;
         Ok(Self {
-            cluster: object.required(&fields::CLUSTER)?.to_owned(),
-            authority: object.required(&fields::AUTHORITY)?.to_owned(),
-            token: token::token(object, env)?,
-            agent_id: identity::sources(object)?,
-            require_agent: object.flag(&fields::REQUIRE_AGENT)?,
-            on_no_policy: object.choice(&fields::ON_NO_POLICY, [OnNoPolicy::Allow, OnNoPolicy::Deny])?,
-            session_header: object.text(&fields::SESSION_HEADER)?.map(str::to_ascii_lowercase),
-            session_slots: object.whole(&fields::SESSION_SLOTS)?,
-            hold: object.choice(&fields::HOLD, [Hold::Headers, Hold::Body])?,
-            max_request_bytes: object.whole(&fields::MAX_REQUEST_BYTES)? as usize,
-            max_event_bytes: object.whole(&fields::MAX_EVENT_BYTES)? as usize,
-            accept_encoding: object
-                .choice(&fields::ACCEPT_ENCODING, [AcceptEncoding::Identity, AcceptEncoding::Keep])?,
-            patterns: patterns::patterns(object)?.into(),
-            inactive_reply: object
-                .choice(&fields::INACTIVE_REPLY, [InactiveReply::Error, InactiveReply::Completion])?,
-            dashboard_url: owned(object.text(&fields::DASHBOARD_URL)?.map(|url| url.trim_end_matches('/'))),
-            evidence: object.choice(&fields::EVIDENCE, [Evidence::None, Evidence::Excerpt])?,
-            envoy_name: owned(object.text(&fields::ENVOY_NAME)?),
-            sync_wait_seconds: object.whole(&fields::SYNC_WAIT_SECONDS)?,
-            observe_interval_ms: object.whole(&fields::OBSERVE_INTERVAL_MS)?,
+            cluster: required_text("cluster", raw.cluster, &rules::CLUSTER)?,
+            authority: text("authority", raw.authority, &rules::AUTHORITY)?.unwrap_or_else(|| "kill-switch".to_owned()),
+            token: token::token(raw.token, raw.token_env, env)?,
+            agent_id: identity::sources(raw.agent_id)?,
+            require_agent: flag("require_agent", raw.require_agent, false)?,
+            on_no_policy: choice(
+                "on_no_policy",
+                raw.on_no_policy,
+                [("allow", OnNoPolicy::Allow), ("deny", OnNoPolicy::Deny)],
+            )?,
+            session_header: text("session_header", raw.session_header, &rules::HEADER_NAME)?
+                .map(|name| name.to_ascii_lowercase()),
+            session_slots: whole("session_slots", raw.session_slots, 8, 1..=64)?,
+            hold: choice("hold", raw.hold, [("headers", Hold::Headers), ("body", Hold::Body)])?,
+            max_request_bytes: max_request_bytes as usize,
+            max_event_bytes: max_event_bytes as usize,
+            accept_encoding: choice(
+                "accept_encoding",
+                raw.accept_encoding,
+                [("identity", AcceptEncoding::Identity), ("keep", AcceptEncoding::Keep)],
+            )?,
+            patterns: patterns::patterns(raw.patterns)?.into(),
+            inactive_reply: choice(
+                "inactive_reply",
+                raw.inactive_reply,
+                [("error", InactiveReply::Error), ("completion", InactiveReply::Completion)],
+            )?,
+            dashboard_url: dashboard_url.map(|url| url.trim_end_matches('/').to_owned()),
+            evidence: choice("evidence", raw.evidence, [("none", Evidence::None), ("excerpt", Evidence::Excerpt)])?,
+            envoy_name: text("envoy_name", raw.envoy_name, &rules::ENVOY_NAME)?,
+            sync_wait_seconds: whole("sync_wait_seconds", raw.sync_wait_seconds, 25, 1..=55)?,
+            observe_interval_ms: whole("observe_interval_ms", raw.observe_interval_ms, 1_000, 100..=60_000)?,
         })
     }
 }

@@ -1,12 +1,14 @@
-//! What `Config::parse` promises, through its public face.
+//! Tests of `Config::parse`.
 
+use super::raw::TextRule;
+use super::rules::*;
 use super::*;
 
 fn parse(json: &str) -> Result<Config, ConfigError> {
     Config::parse(json.as_bytes(), &|_| None)
 }
 
-/// The error of a configuration that has a cluster and these fields besides.
+/// Returns the error of a configuration that has a cluster and these fields.
 fn error_of(fields: &str) -> String {
     let json = format!(r#"{{"cluster": "ks", {fields}}}"#);
     parse(&json).expect_err(&json).to_string()
@@ -80,51 +82,71 @@ fn every_field_can_be_set() {
     assert_eq!(config.observe_interval_ms, 100);
 }
 
+/// Checks the message for each of these fields.
+fn assert_refused(cases: &[(&str, &str)]) {
+    for (fields, message) in cases {
+        assert_eq!(error_of(fields), *message);
+    }
+}
+
 #[test]
-fn what_is_no_configuration_at_all_is_refused_clearly() {
+fn what_is_not_a_configuration_at_all_is_refused() {
+    let deep = format!(r#"{{"cluster": {}"#, "[".repeat(100_000));
     let cases = [
         ("", "the configuration is empty: it must be a JSON object with at least cluster"),
         (" \n", "the configuration is empty: it must be a JSON object with at least cluster"),
         ("{}", "cluster is required and must be the name of an Envoy cluster, 1 to 255 characters without spaces"),
         ("null", "the configuration (null) must be a JSON object"),
-        ("[]", "the configuration (a list of 0) must be a JSON object"),
+        ("[]", "the configuration (a list) must be a JSON object"),
+        (r#"["ks", {"token": "s3cret"}]"#, "the configuration (a list) must be a JSON object"),
+        (r#""{\"token\": \"s3cret\"}""#, "the configuration (a string) must be a JSON object"),
         ("cluster: ks", "the configuration is not valid JSON: expected value at line 1 column 1"),
         (r#"{"cluster": "ks"} {}"#, "the configuration is not valid JSON: trailing characters at line 1 column 19"),
         (r#"{"cluster": "ks""#, "the configuration is not valid JSON: EOF while parsing an object at line 1 column 16"),
+        (&deep, "the configuration is not valid JSON: EOF while parsing a list at line 1 column 100012"),
     ];
     for (json, message) in cases {
         assert_eq!(parse(json).unwrap_err().to_string(), message, "{json:?}");
     }
     let invalid_utf8 = Config::parse(b"{\"cluster\": \"\xff\"}", &|_| None).unwrap_err().to_string();
-    assert!(invalid_utf8.starts_with("the configuration is not valid JSON: "), "{invalid_utf8}");
+    assert!(invalid_utf8.starts_with("the configuration is not valid JSON: invalid utf-8"), "{invalid_utf8}");
 }
 
 #[test]
 fn an_unknown_field_is_named_with_the_field_that_was_probably_meant() {
-    let cases = [
-        (r#""clutser": "x""#, r#""clutser" is not a known field: did you mean cluster?"#),
-        (r#""threshold": 10"#, r#""threshold" is not a known field"#),
+    assert_refused(&[
         (r#""a\nb": 1"#, r#""a\nb" is not a known field"#),
         (r#""agent_id": [{"heder": "x"}]"#, r#"agent_id[0]."heder" is not a known field: did you mean header?"#),
         (
             r#""patterns": [{"pattern": "x", "placeholdr": "<X>"}]"#,
             r#"patterns[0]."placeholdr" is not a known field: did you mean placeholder?"#,
         ),
+    ]);
+    let names = [
+        ("clutser", Some("cluster")),
+        ("Cluster", Some("cluster")),
+        ("agent-id", Some("agent_id")),
+        ("agentId", Some("agent_id")),
+        ("max_request_byte", Some("max_request_bytes")),
+        ("dashboard", None),
+        ("threshold", None),
+        ("", None),
+        ("日本語", None),
     ];
-    for (fields, message) in cases {
-        assert_eq!(error_of(fields), message);
+    for (given, nearest) in names {
+        let suggestion = nearest.map_or(String::new(), |name| format!(": did you mean {name}?"));
+        let message = format!("\"{given}\" is not a known field{suggestion}");
+        assert_eq!(error_of(&format!(r#""{given}": "x""#)), message);
     }
+    let long = error_of(&format!(r#""{}": 1"#, "é".repeat(1000)));
+    assert_eq!(long, format!("\"{}... is not a known field", "é".repeat(59)));
 }
 
 #[test]
-fn a_field_given_twice_is_refused_at_every_depth() {
-    assert_eq!(error_of(r#""hold": "body", "hold": "headers""#), "hold is given twice");
-    assert_eq!(error_of(r#""agent_id": [{"header": "a", "header": "b"}]"#), "agent_id[0].header is given twice");
-}
-
-#[test]
-fn a_wrong_type_or_bound_names_field_value_and_bounds() {
-    let cases = [
+fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
+    assert_refused(&[
+        (r#""hold": "body", "hold": "headers""#, "hold is given twice"),
+        (r#""agent_id": [{"header": "a", "header": "b"}]"#, "agent_id[0].header is given twice"),
         (
             r#""authority": 7"#,
             "authority (7) must be a host name, optionally with a port, 1 to 255 characters without spaces or slashes",
@@ -133,6 +155,7 @@ fn a_wrong_type_or_bound_names_field_value_and_bounds() {
         (r#""session_slots": 65"#, "session_slots (65) must be a whole number from 1 to 64"),
         (r#""session_slots": 2.5"#, "session_slots (2.5) must be a whole number from 1 to 64"),
         (r#""session_slots": -1"#, "session_slots (-1) must be a whole number from 1 to 64"),
+        (r#""session_slots": 1e400"#, "session_slots (1e400) must be a whole number from 1 to 64"),
         (r#""session_slots": "8""#, r#"session_slots ("8") must be a whole number from 1 to 64"#),
         (r#""max_request_bytes": 1023"#, "max_request_bytes (1023) must be a whole number from 1024 to 16777216"),
         (
@@ -148,12 +171,42 @@ fn a_wrong_type_or_bound_names_field_value_and_bounds() {
         (r#""inactive_reply": true"#, "inactive_reply (true) must be error or completion"),
         (r#""evidence": {}"#, "evidence (an object) must be none or excerpt"),
         (r#""accept_encoding": "gzip""#, r#"accept_encoding ("gzip") must be identity or keep"#),
+        (r#""accept_encoding": ["keep"]"#, "accept_encoding (a list) must be identity or keep"),
+        (r#""hold": "a\nb""#, r#"hold ("a\nb") must be headers or body"#),
         (r#""agent_id": "x-agent-id""#, r#"agent_id ("x-agent-id") must be a list of 1 to 8 sources"#),
         (r#""agent_id": []"#, "agent_id (a list of 0) must be a list of 1 to 8 sources"),
         (r#""patterns": {}"#, "patterns (an object) must be a list of 0 to 32 patterns"),
+    ]);
+    let long = error_of(&format!(r#""hold": "{}""#, "é".repeat(1000)));
+    assert_eq!(long, format!("hold (\"{}...) must be headers or body", "é".repeat(59)));
+}
+
+#[test]
+fn each_text_rule_accepts_what_it_says_and_nothing_else() {
+    let name_64 = "h".repeat(64);
+    let name_65 = "h".repeat(65);
+    let cases: &[(&TextRule, &[&str], &[&str])] = &[
+        (&CLUSTER, &["kill_switch", "outbound|8080||ks.ops.svc.cluster.local"], &["", " ", "a b", "a\n", "käse"]),
+        (&AUTHORITY, &["kill-switch", "ks.ops:8080", "[::1]:80"], &["", "http://ks", "a b"]),
+        (&TOKEN, &["ks_enf_1234"], &["", "two words", "line\n"]),
+        (&VARIABLE, &["KS_TOKEN", "x1"], &["", "KS TOKEN", "$KS", "A=B"]),
+        (&HEADER_NAME, &["x-session-id", "X-Session", &name_64], &["", "x session", ":path", "x:y", &name_65]),
+        (&ENVOY_NAME, &["edge-1", "eu/edge:7"], &["", "edge 1", "<b>"]),
+        (&PATH_PREFIX, &["/agents/", "/a/b/"], &["", "/", "agents/", "/agents", "/a?/", "/a b/"]),
+        (&PATTERN, &["x"], &[""]),
+        (&PLACEHOLDER, &["<T>", "<TICKET_2>", "<ABCDEFGHIJKLMNOP>"], &["", "<>", "T", "<t>", "<ABCDEFGHIJKLMNOPQ>"]),
+        (
+            &URL,
+            &["http://127.0.0.1:8080", "https://ks.example/team/?a=b"],
+            &["", "https://", "ftp://x", "ks.example", "https://u:p@ks.example", "https://a b", "https://a\"b"],
+        ),
     ];
-    for (fields, message) in cases {
-        assert_eq!(error_of(fields), message);
+    for (rule, good, bad) in cases {
+        for (texts, accepted) in [(good, true), (bad, false)] {
+            for text in *texts {
+                assert_eq!((rule.fits)(text), accepted, "{text:?} must be {}", rule.must);
+            }
+        }
     }
 }
 
@@ -168,28 +221,36 @@ fn a_whole_number_may_be_written_as_a_double_and_null_means_the_default() {
 
 #[test]
 fn a_source_of_agent_ids_names_exactly_one_place() {
-    let one_kind = "must be an object with one of header, path_prefix, property and api_key";
-    let cases = [
-        (r#"{}"#, format!("agent_id[0] (an object) {one_kind}")),
-        (r#"{"header": "a", "api_key": "b"}"#, format!("agent_id[0] (header and api_key) {one_kind}")),
-        (r#""x-agent-id""#, r#"agent_id[0] ("x-agent-id") must be an object"#.into()),
-        (r#"{"header": "a", "strip": true}"#, "agent_id[0].strip (true) must be given with path_prefix only".into()),
-        (r#"{"property": []}"#, "agent_id[0].property (a list of 0) must be a list of 1 to 16 path segments".into()),
-        (r#"{"property": ["a", ""]}"#, r#"agent_id[0].property[1] ("") must be non-empty text"#.into()),
+    assert_refused(&[
         (
-            r#"{"property": "connection.mtls"}"#,
-            r#"agent_id[0].property ("connection.mtls") must be a list of 1 to 16 path segments"#.into(),
+            r#""agent_id": [{}]"#,
+            "agent_id[0] (an object) must be an object with one of header, path_prefix, property and api_key",
         ),
         (
-            r#"{"path_prefix": "agents"}"#,
-            "agent_id[0].path_prefix (\"agents\") must be a path that begins and ends with a slash, at most 255 \
-             characters, such as /agents/"
-                .into(),
+            r#""agent_id": [{"header": "a", "api_key": "b"}]"#,
+            "agent_id[0] (header and api_key) must be an object with one of header, path_prefix, property and api_key",
         ),
-    ];
-    for (source, message) in cases {
-        assert_eq!(error_of(&format!(r#""agent_id": [{source}]"#)), message);
-    }
+        (r#""agent_id": ["x-agent-id"]"#, r#"agent_id[0] ("x-agent-id") must be a JSON object"#),
+        (
+            r#""agent_id": [{"header": "a", "strip": true}]"#,
+            "agent_id[0].strip (true) must be given with path_prefix only",
+        ),
+        (
+            r#""agent_id": [{"property": []}]"#,
+            "agent_id[0].property (a list of 0) must be a list of 1 to 16 path segments",
+        ),
+        (r#""agent_id": [{"property": ["a", ""]}]"#, r#"agent_id[0].property[1] ("") must be non-empty text"#),
+        (r#""agent_id": [{"property": ["a", null]}]"#, "agent_id[0].property[1] (null) must be non-empty text"),
+        (
+            r#""agent_id": [{"property": "connection.mtls"}]"#,
+            r#"agent_id[0].property ("connection.mtls") must be a list of 1 to 16 path segments"#,
+        ),
+        (
+            r#""agent_id": [{"header": "a"}, {"path_prefix": "agents"}]"#,
+            "agent_id[1].path_prefix (\"agents\") must be a path that begins and ends with a slash, at most 255 \
+             characters, such as /agents/",
+        ),
+    ]);
 }
 
 #[test]
@@ -262,7 +323,7 @@ fn a_token_may_come_from_the_environment() {
             r#""token_env": "TWO_WORDS""#,
             "token_env (TWO_WORDS) must be a variable whose value is 1 to 4096 visible ASCII characters".into(),
         ),
-        (r#""token": "x", "token_env": "KS_TOKEN""#, "token and token_env exclude each other: give one of them".into()),
+        (r#""token": "x", "token_env": "KS_TOKEN""#, "token (hidden) must be left out if token_env is given".into()),
     ];
     for (fields, message) in cases {
         assert_eq!(parse(fields).unwrap_err().to_string(), message);

@@ -1,11 +1,11 @@
-//! The bearer token for the sidecar: given as it is, or as the name of an environment variable of the VM.
+//! The bearer token for the sidecar, given directly or as the name of an environment variable of the VM.
 //!
-//! The lookup is an argument, so that nothing here touches an environment. The token shows itself only to the one
-//! caller that asks for the header's value: Debug, and with it every log line and panic message, prints none of it.
+//! The lookup is an argument, so that this code does not depend on an environment. Only [`Token::bearer`] reveals the
+//! token: `Debug`, and with it every log line and panic message, does not.
 
 use super::error::ConfigError;
-use super::fields::{TOKEN, TOKEN_ENV};
-use super::object::{Object, invalid};
+use super::raw::{Setting, text};
+use super::rules::{TOKEN, VARIABLE};
 use std::fmt;
 
 /// A secret that does not print.
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Token(String);
 
 impl Token {
-    /// The value of the `authorization` header.
+    /// Returns the value of the `authorization` header.
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }
@@ -25,27 +25,26 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The token, if one is configured.
-pub(super) fn token(config: &Object, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Token>, ConfigError> {
-    let given = config.text(&TOKEN)?;
-    match (given, config.text(&TOKEN_ENV)?) {
-        (Some(_), Some(_)) => {
-            Err(ConfigError::Conflict { field: TOKEN.name.to_owned(), other: TOKEN_ENV.name.to_owned() })
-        }
-        (Some(token), None) => Ok(Some(Token(token.to_owned()))),
-        (None, Some(variable)) => from_environment(variable, env).map(Some),
-        (None, None) => Ok(None),
+/// Reads the token from `token`, or from the environment variable that `token_env` names.
+pub(super) fn token(
+    token: Setting,
+    token_env: Setting,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Token>, ConfigError> {
+    match (text("token", token, &TOKEN)?, text("token_env", token_env, &VARIABLE)?) {
+        (Some(_), Some(_)) => Err(ConfigError::invalid("token", "hidden", "left out if token_env is given")),
+        (None, Some(variable)) => from_environment(&variable, env).map(Some),
+        (token, None) => Ok(token.map(Token)),
     }
 }
 
 fn from_environment(variable: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Token, ConfigError> {
-    let refused = |must: String| invalid(TOKEN_ENV.name, &variable, &must);
+    let refused = |must: String| Err(ConfigError::invalid("token_env", variable, must));
     let value = env(variable).unwrap_or_default();
-    // A secret mounted from a file usually ends in a newline, which no header may carry.
-    let value = value.trim();
-    match value {
-        "" => Err(refused("a variable that is set, and not empty, in the VM's environment".to_owned())),
-        value if (TOKEN.fits)(value) => Ok(Token(value.to_owned())),
-        _ => Err(refused(format!("a variable whose value is {}", TOKEN.bounds))),
+    // A secret that is mounted from a file usually ends in a newline, which a header must not contain.
+    match value.trim() {
+        "" => refused("a variable that is set, and not empty, in the VM's environment".to_owned()),
+        token if (TOKEN.fits)(token) => Ok(Token(token.to_owned())),
+        _ => refused(format!("a variable whose value is {}", TOKEN.must)),
     }
 }

@@ -1,8 +1,10 @@
-//! Milliseconds since 1970 as RFC 3339, for the one API that dates its answers in words. No clock, no time zones.
+//! Milliseconds since 1970 as RFC 3339, for Ollama, whose answers contain such a date.
+//!
+//! By hand, because the humantime crate adds four kilobytes to the module and fails for years after 9999.
 
 const MS_PER_DAY: u64 = 86_400_000;
 
-/// `2024-01-15T10:30:00.000Z`.
+/// Formats a time as `2024-01-15T10:30:00.000Z`.
 pub(super) fn rfc3339(at_ms: u64) -> String {
     let (year, month, day) = civil(at_ms / MS_PER_DAY);
     let ms = at_ms % MS_PER_DAY;
@@ -10,10 +12,10 @@ pub(super) fn rfc3339(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
-/// Year, month and day of a count of days since 1970.
+/// Returns year, month and day of the day that is this many days after 1 January 1970.
 ///
-/// Years are counted from 1 March, so that the leap day is a year's last and every month's length follows from its
-/// place: five months are always 153 days. Whole cycles of 400 years, 146,097 days each, come off first.
+/// Years are counted from 1 March, so that the leap day is the last day of a year and the length of each month follows
+/// from its position: five months are always 153 days. Whole cycles of 400 years, 146,097 days each, are removed first.
 fn civil(days: u64) -> (u64, u64, u64) {
     let since_march_of_0000 = days + 719_468;
     let cycle = since_march_of_0000 / 146_097;

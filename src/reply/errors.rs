@@ -1,63 +1,65 @@
-//! Refusals as errors, in the shape in which each API reports its own.
+//! Refusals as errors, in the format in which each API reports its own errors.
 //!
-//! A client library then raises the exception that its user already handles. JSON-RPC is the exception: its errors
-//! travel under HTTP 200, since MCP and A2A clients take any other status for a broken transport, and some of them wait
-//! for ever. Without an id that the client could match, the HTTP status is all that is left, and it is used.
+//! A client library then raises the exception that its user already handles. JSON-RPC errors are sent with HTTP 200,
+//! because MCP and A2A clients take any other status for a broken transport, and some of them then wait for ever. If
+//! there is no id by which the client could find its request, the HTTP status is the only way to tell it.
 
-use super::shape::{fill_line, members, text};
-use super::{Answer, Cause, Delivery, EVENTS, JSON, Refusal};
+use super::template::{fill_line, json_string, members};
+use super::{Cause, Delivery, EVENTS, JSON, Refusal, Reply};
 use crate::turn::Format;
 
 /// How one API reports errors.
-struct Shape {
-    body: &'static str,
-    /// What the API calls the statuses 400, 403, 429 and 503.
+struct ErrorFormat {
+    template: &'static str,
+    /// The API's names for the statuses 400, 403, 429 and 503.
     types: [&'static str; 4],
 }
 
-const OPENAI: Shape = Shape {
-    body: include_str!("shapes/errors/openai.json"),
+const OPENAI: ErrorFormat = ErrorFormat {
+    template: include_str!("templates/errors/openai.json"),
     types: ["invalid_request_error", "permission_error", "rate_limit_error", "server_error"],
 };
-const ANTHROPIC: Shape = Shape {
-    body: include_str!("shapes/errors/anthropic.json"),
+const ANTHROPIC: ErrorFormat = ErrorFormat {
+    template: include_str!("templates/errors/anthropic.json"),
     types: ["invalid_request_error", "permission_error", "rate_limit_error", "api_error"],
 };
-const GEMINI: Shape = Shape {
-    body: include_str!("shapes/errors/gemini.json"),
+const GEMINI: ErrorFormat = ErrorFormat {
+    template: include_str!("templates/errors/gemini.json"),
     types: ["INVALID_ARGUMENT", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAVAILABLE"],
 };
-// AWS clients read the type from a header.
-const BEDROCK: Shape = Shape {
-    body: include_str!("shapes/errors/message.json"),
+// AWS clients read the type from a header, so the template does not contain it.
+const BEDROCK: ErrorFormat = ErrorFormat {
+    template: include_str!("templates/errors/message.json"),
     types: ["ValidationException", "AccessDeniedException", "ThrottlingException", "ServiceUnavailableException"],
 };
-const COHERE: Shape = Shape { body: include_str!("shapes/errors/message.json"), types: [""; 4] };
-const OLLAMA: Shape = Shape { body: include_str!("shapes/errors/ollama.json"), types: [""; 4] };
-const JSON_RPC: Shape = Shape { body: include_str!("shapes/errors/json_rpc.json"), types: [""; 4] };
-const PROBLEM: Shape = Shape {
-    body: include_str!("shapes/errors/problem.json"),
+const COHERE: ErrorFormat = ErrorFormat { template: include_str!("templates/errors/message.json"), types: [""; 4] };
+const OLLAMA: ErrorFormat = ErrorFormat { template: include_str!("templates/errors/ollama.json"), types: [""; 4] };
+const JSON_RPC: ErrorFormat = ErrorFormat { template: include_str!("templates/errors/json_rpc.json"), types: [""; 4] };
+const PROBLEM: ErrorFormat = ErrorFormat {
+    template: include_str!("templates/errors/problem.json"),
     types: ["Bad Request", "Forbidden", "Too Many Requests", "Service Unavailable"],
 };
 
 impl Refusal<'_> {
-    /// The refusal as an error.
-    pub(super) fn error(&self) -> Answer {
-        let shape = self.shape();
-        let type_name = self.type_name(&shape);
-        let body = fill_line(shape.body, &self.error_values(type_name));
-        let answered_in_band = self.is_json_rpc() && self.matchable_id().is_some();
-        let status = if answered_in_band { 200 } else { self.cause.status() };
+    /// Returns the refusal as an error.
+    pub(super) fn error(&self) -> Reply {
+        let format = self.error_format();
+        let type_name = self.type_name(&format);
+        let body = fill_line(format.template, &self.error_values(type_name));
+        let as_json_rpc_error = self.is_json_rpc() && self.matchable_id().is_some();
+        let status = if as_json_rpc_error { 200 } else { self.cause.status() };
         let (content_type, body) = match (self.format, self.delivery) {
-            (Format::A2a, Delivery::Streamed) if answered_in_band => (EVENTS, format!("data: {body}\n\n")),
+            (Format::A2a, Delivery::Streamed) if as_json_rpc_error => (EVENTS, format!("data: {body}\n\n")),
             (Format::Gemini, Delivery::JsonArray) => (JSON, format!("[{body}]")),
             (Format::Other, _) => ("application/problem+json", body),
             _ => (JSON, body),
         };
-        Answer { status, content_type, headers: self.error_headers(type_name), body: body.into_bytes() }
+        let mut reply = self.reply_with(status, content_type, body.into_bytes());
+        reply.headers.extend(self.error_headers(type_name));
+        reply
     }
 
-    fn shape(&self) -> Shape {
+    fn error_format(&self) -> ErrorFormat {
         match self.format {
             Format::OpenAiChat | Format::OpenAiCompletions | Format::OpenAiResponses => OPENAI,
             Format::Anthropic => ANTHROPIC,
@@ -70,8 +72,8 @@ impl Refusal<'_> {
         }
     }
 
-    fn type_name(&self, shape: &Shape) -> &'static str {
-        let [bad_request, forbidden, too_many_requests, unavailable] = shape.types;
+    fn type_name(&self, format: &ErrorFormat) -> &'static str {
+        let [bad_request, forbidden, too_many_requests, unavailable] = format.types;
         match self.cause {
             Cause::MissingAgent | Cause::BadAgentId => bad_request,
             Cause::Inactive { .. } => forbidden,
@@ -85,15 +87,16 @@ impl Refusal<'_> {
         let mut values = self.values();
         values.extend([
             ("status", self.cause.status().to_string()),
-            ("type", text(type_name)),
-            ("reason", text(&self.cause.code().to_ascii_uppercase())),
-            ("texts", members(&as_texts(&facts))),
+            ("type", json_string(type_name)),
+            ("reason", json_string(&self.cause.code().to_ascii_uppercase())),
+            ("fact_strings", members(&as_strings(&facts))),
             ("facts", members(&facts)),
         ]);
         values
     }
 
-    /// Headers that clients act on. Only "no policy yet" is worth repeating without a person or a change of plan.
+    /// Returns the headers that tell a client whether to retry. Only a missing policy can resolve itself, so that only
+    /// then repeating the same call makes sense.
     fn error_headers(&self, type_name: &str) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         if self.cause != Cause::NoPolicy {
@@ -109,8 +112,8 @@ impl Refusal<'_> {
     }
 }
 
-/// Facts for a map that holds text only: numbers and flags in quotes, what is null left out.
-fn as_texts(facts: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+/// Converts facts for a map that holds only strings: numbers and flags become strings, and nulls are left out.
+fn as_strings(facts: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     let known = facts.iter().filter(|(_, json)| json != "null");
-    known.map(|(name, json)| (*name, if json.starts_with('"') { json.clone() } else { text(json) })).collect()
+    known.map(|(name, json)| (*name, if json.starts_with('"') { json.clone() } else { json_string(json) })).collect()
 }

@@ -1,17 +1,17 @@
-//! AWS event-stream frames, in which Bedrock streams: lengths, headers, payload, and two checksums.
+//! AWS event-stream frames, which Bedrock uses for streaming: lengths, headers, payload, and two checksums.
 //!
-//! Encodes only, and only what a Bedrock client reads: event type, content type, message type. A client that finds a
-//! wrong checksum or length drops the connection, so there is no plainer way to say something in a stream.
+//! Only encodes, and only the headers that a Bedrock client reads: event type, content type and message type. A client
+//! drops the connection if a checksum or a length is wrong.
 //!
 //! ```text
-//! total length u32 | headers length u32 | CRC-32 of these 8 bytes | headers | payload | CRC-32 of all before
+//! total length u32 | headers length u32 | CRC-32 of these 8 bytes | headers | payload | CRC-32 of everything before
 //! header: name length u8 | name | 7 (text) | value length u16 | value
 //! ```
 
-/// Bytes of a frame that are neither headers nor payload.
-const FRAMING: usize = 16;
+/// The number of bytes in a frame that are neither headers nor payload.
+const FRAMING_BYTES: usize = 16;
 
-/// One event: its type, and its payload as JSON.
+/// Encodes one event. The payload is JSON.
 pub(super) fn frame(event_type: &str, payload: &str) -> Vec<u8> {
     let mut headers = Vec::new();
     for (name, value) in
@@ -24,7 +24,7 @@ pub(super) fn frame(event_type: &str, payload: &str) -> Vec<u8> {
         headers.extend_from_slice(value.as_bytes());
     }
 
-    let total = FRAMING + headers.len() + payload.len();
+    let total = FRAMING_BYTES + headers.len() + payload.len();
     let mut frame = Vec::with_capacity(total);
     frame.extend_from_slice(&(total as u32).to_be_bytes());
     frame.extend_from_slice(&(headers.len() as u32).to_be_bytes());
@@ -35,7 +35,7 @@ pub(super) fn frame(event_type: &str, payload: &str) -> Vec<u8> {
     frame
 }
 
-/// CRC-32 as zlib computes it. Bit by bit: a refusal is a kilobyte, and a table would weigh more than it saves.
+/// Computes the CRC-32 of zlib. Bit by bit, since a refusal has about a kilobyte and a table would only enlarge the module.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xEDB8_8320;
     let shift = |crc: u32, _: u32| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 };
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_one_of_zlib() {
+    fn the_checksum_is_that_of_zlib() {
         let cases =
             [(&b""[..], 0), (b"123456789", 0xCBF4_3926), (b"The quick brown fox jumps over the lazy dog", 0x414F_A339)];
         for (bytes, crc) in cases {

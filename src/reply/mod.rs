@@ -1,9 +1,9 @@
-//! Refusals: what a client is told instead of being forwarded, in the format that it speaks itself.
+//! Refusals: what a client receives if its request is not forwarded, in the format of its own API.
 //!
-//! Pure: a `Refusal` in, status, headers and body out; sending is the host's work. What is said stands in `words`, once
-//! for every format; how each API wraps it stands in `shapes/`, as it goes over the wire. Shapes are templates rather
-//! than values built in code: a reader can compare them with an API's documentation line by line, and they cost the
-//! module next to nothing. The reasons for statuses and headers: docs/configuration.md, "What a refused client sees".
+//! Pure: a [`Refusal`] in, status, headers and body out. The host sends them. `message` has what is said, once for all
+//! formats. `templates/` has how each API wraps it, as it goes over the wire. Templates rather than values that are built
+//! in code can be compared line by line with an API's documentation, and add little to the module. The reasons for the
+//! statuses and headers are in docs/configuration.md, "What a refused client sees".
 //!
 //! gRPC is left to Envoy, which turns the status into a grpc-status.
 
@@ -11,65 +11,63 @@ mod completions;
 mod date;
 mod errors;
 mod event_stream;
-mod shape;
-mod words;
+mod message;
+mod template;
 
 #[cfg(test)]
 mod tests;
 
 use crate::config::InactiveReply;
 use crate::decode::envelope::Delivery;
-use crate::decode::json::Json;
-use crate::number::Decimal;
-use crate::scan::unescape::unescape;
 use crate::turn::Format;
 use crate::wire::DeactivatedBy;
+use serde_json::value::RawValue;
 
-/// A request that is not forwarded, and all that its answer depends on.
+/// A request that is not forwarded, with everything that the reply depends on.
 #[derive(Clone, Debug)]
 pub struct Refusal<'a> {
     /// The API that the client speaks.
     pub format: Format,
     /// How the client expects the answer.
     pub delivery: Delivery,
-    /// The request's JSON-RPC id, as the JSON text that it was given as. None: unknown, or a notification.
+    /// The request's JSON-RPC id as JSON text. `None` if it is unknown or the request is a notification.
     pub json_rpc_id: Option<&'a str>,
-    /// The model asked for, where known.
+    /// The model that was asked for, if it is known.
     pub model: Option<&'a str>,
-    /// The agent, or what was given in place of an id.
+    /// The agent's id, or the malformed id that was given.
     pub agent_id: Option<&'a str>,
-    /// Why it is refused.
+    /// Why the request is refused.
     pub cause: Cause,
-    /// What an inactive agent is answered with.
+    /// What an inactive agent gets as a reply.
     pub style: InactiveReply,
     /// Where a person can see the agent and activate it.
     pub dashboard_url: Option<&'a str>,
-    /// When, in milliseconds since 1970.
+    /// The time of the refusal, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The agent is switched off.
+    /// The agent is inactive.
     Inactive {
-        /// By whom, where known.
+        /// Who deactivated it, if that is known.
         by: Option<DeactivatedBy>,
     },
     /// A loop was detected, and `action: block` is in force.
     Blocked {
-        /// How long requests are still refused.
+        /// How long requests will be refused.
         retry_after_seconds: u32,
     },
     /// No policy has arrived yet, and `on_no_policy: deny` is in force.
     NoPolicy,
-    /// No agent id, and `require_agent: true` is in force.
+    /// There is no agent id, and `require_agent: true` is in force.
     MissingAgent,
-    /// Something that is no agent id, and `require_agent: true` is in force.
+    /// The agent id is malformed, and `require_agent: true` is in force.
     BadAgentId,
 }
 
-/// An answer to be sent as it is.
+/// A reply, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The HTTP status.
@@ -83,19 +81,21 @@ pub struct Reply {
 }
 
 impl Refusal<'_> {
-    /// The answer to the client.
+    /// Returns the reply to the client.
     pub fn reply(&self) -> Reply {
-        let reason = self.cause.code();
-        let answer = self.completion().unwrap_or_else(|| self.error());
-        let mut headers = vec![("content-type", answer.content_type.to_owned()), (REASON_HEADER, reason.to_owned())];
-        headers.extend(answer.headers);
-        Reply { status: answer.status, headers, body: answer.body, details: reason }
+        self.completion().unwrap_or_else(|| self.error())
     }
 
-    /// The id that a JSON-RPC client matches the answer by: text or a number, else none.
+    fn reply_with(&self, status: u16, content_type: &str, body: Vec<u8>) -> Reply {
+        let code = self.cause.code();
+        let headers = vec![("content-type", content_type.to_owned()), (REASON_HEADER, code.to_owned())];
+        Reply { status, headers, body, details: code }
+    }
+
+    /// Returns the id by which a JSON-RPC client finds its request, as it was sent, if it is a JSON string or number.
     fn matchable_id(&self) -> Option<&str> {
-        let id = self.json_rpc_id?.trim();
-        (Decimal::of(id.as_bytes()).is_some() || is_json_text(id)).then_some(id)
+        let id = serde_json::from_str::<&RawValue>(self.json_rpc_id?).ok()?.get();
+        id.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit()).then_some(id)
     }
 
     fn is_json_rpc(&self) -> bool {
@@ -103,25 +103,8 @@ impl Refusal<'_> {
     }
 }
 
-/// Whether it is a JSON string from quote to quote. The client gets back what it sent, so half a surrogate pair will do.
-fn is_json_text(id: &str) -> bool {
-    let string = Json::root(id.as_bytes()).ok().and_then(Json::string);
-    string.is_some_and(|string| {
-        let plain = string.raw().iter().all(|&byte| byte >= b' ');
-        plain && unescape(string.raw(), &mut |_| {}).is_ok()
-    })
-}
-
-/// Tells a refusal from an upstream's own answer, whatever the body.
+/// The header that distinguishes a refusal from an answer of the upstream, whatever the body is.
 const REASON_HEADER: &str = "x-kill-switch-reason";
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-
-/// A reply before the headers that all replies have.
-struct Answer {
-    status: u16,
-    content_type: &'static str,
-    headers: Vec<(&'static str, String)>,
-    body: Vec<u8>,
-}

@@ -1,10 +1,10 @@
-//! Refusals as completions: each API's shape, whole and streamed.
+//! Refusals as completions: the format of each API, whole and streamed.
 
 use super::*;
 use serde_json::json;
 
 #[test]
-fn completions_have_the_shape_of_each_api() {
+fn completions_have_the_format_of_each_api() {
     let cases = [
         (Format::OpenAiChat, "/choices/0/message/content", "/choices/0/finish_reason", "stop"),
         (Format::OpenAiCompletions, "/choices/0/text", "/choices/0/finish_reason", "stop"),
@@ -26,7 +26,7 @@ fn completions_have_the_shape_of_each_api() {
 }
 
 #[test]
-fn a_completion_claims_no_usage() {
+fn a_completion_reports_no_usage() {
     for format in FORMATS {
         for delivery in DELIVERIES {
             for value in values(&completion(format, delivery).reply()) {
@@ -100,14 +100,14 @@ fn streams_begin_and_end_as_their_clients_expect() {
 }
 
 #[test]
-fn the_final_response_object_of_a_stream_is_the_whole_one() {
+fn the_last_event_of_a_responses_stream_contains_the_whole_response() {
     let streamed = values(&completion(Format::OpenAiResponses, Delivery::Streamed).reply());
     let whole = values(&completion(Format::OpenAiResponses, Delivery::Whole).reply());
     assert_eq!(streamed.last().unwrap()["response"], whole[0]);
 }
 
 #[test]
-fn gemini_streams_an_array_unless_asked_for_events() {
+fn gemini_streams_an_array_unless_the_client_asks_for_events() {
     let base = "/v1beta/models/gemini-x:streamGenerateContent";
     let cases = [
         (Format::Gemini, base.to_owned(), Delivery::JsonArray),
@@ -126,7 +126,7 @@ fn gemini_streams_an_array_unless_asked_for_events() {
 }
 
 #[test]
-fn completion_changes_nothing_but_the_inactive_reply() {
+fn the_completion_style_changes_only_the_inactive_reply() {
     for refusal in all().into_iter().filter(|refusal| refusal.style == InactiveReply::Completion) {
         let inactive = matches!(refusal.cause, Cause::Inactive { .. });
         if inactive && refusal.format != Format::Other {

@@ -1,4 +1,4 @@
-//! Refusals as errors: each API's shape, facts and headers.
+//! Refusals as errors: the format, facts and headers of each API.
 
 use super::*;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn an_inactive_agents_error_names_who_deactivated_it() {
 }
 
 #[test]
-fn a_blocked_agent_learns_block_reason_and_when_to_come_back() {
+fn a_blocked_agent_is_told_the_reason_and_when_to_retry() {
     for format in FORMATS {
         let reply = refusal(format, BLOCKED).reply();
         let body = values(&reply).remove(0);
@@ -44,11 +44,11 @@ fn a_blocked_agent_learns_block_reason_and_when_to_come_back() {
         assert_eq!(header(&reply, "retry-after"), Some("60"), "{format:?}");
     }
     let over = refusal(Format::OpenAiChat, Cause::Blocked { retry_after_seconds: 0 }).reply();
-    assert_eq!(header(&over, "retry-after"), Some("1"), "a time that is just up is not 0");
+    assert_eq!(header(&over, "retry-after"), Some("1"), "never 0, even if the time is just over");
 }
 
 #[test]
-fn only_a_missing_policy_may_be_retried_by_itself() {
+fn clients_may_retry_by_themselves_only_if_the_policy_is_missing() {
     for format in FORMATS {
         for cause in CAUSES {
             let expected = if cause == Cause::NoPolicy { None } else { Some("false") };
@@ -59,7 +59,7 @@ fn only_a_missing_policy_may_be_retried_by_itself() {
 }
 
 #[test]
-fn errors_have_the_shape_of_each_api() {
+fn errors_have_the_format_of_each_api() {
     let m = KILLED_MESSAGE;
     let facts = json!({"code": "agent_inactive", "agent_id": "support-bot", "deactivated_by": "kill_switch"});
     let with = |mut value: Value, extra: &Value| {
@@ -96,7 +96,7 @@ fn errors_have_the_shape_of_each_api() {
 }
 
 #[test]
-fn the_whole_reply_to_an_inactive_openai_client_is_this() {
+fn the_whole_reply_to_an_inactive_openai_client_is_exact() {
     let expected = Reply {
         status: 403,
         headers: vec![
@@ -133,10 +133,11 @@ fn bedrock_names_the_exception_in_a_header() {
 }
 
 #[test]
-fn without_an_id_to_match_json_rpc_gets_the_http_status() {
-    let cases = [None, Some(""), Some("null"), Some("{}"), Some("[1]"), Some("true"), Some("7, \"x\": 1"), Some("\"a")];
+fn json_rpc_without_a_string_or_number_as_id_gets_the_http_status() {
+    let ids = ["", "null", "{}", "[1]", "true", "7, \"x\": 1", "\"a", "\"a\nb\"", "\"\\x\"", "01", "-", "1.", "1e"];
     for format in [Format::Mcp, Format::A2a] {
-        for (json_rpc_id, style) in cases.iter().flat_map(|id| STYLES.map(|style| (*id, style))) {
+        let ids = ids.into_iter().map(Some).chain([None]);
+        for (json_rpc_id, style) in ids.flat_map(|id| STYLES.map(|style| (id, style))) {
             let reply = Refusal { json_rpc_id, style, ..refusal(format, KILLED) }.reply();
             assert_eq!(reply.status, 403, "{json_rpc_id:?}");
             assert_eq!(values(&reply)[0]["id"], Value::Null, "{json_rpc_id:?}");
@@ -146,7 +147,7 @@ fn without_an_id_to_match_json_rpc_gets_the_http_status() {
 }
 
 #[test]
-fn an_error_to_a_client_that_streams_is_plain_json_except_for_a2a() {
+fn errors_are_not_streamed_except_for_a2a() {
     for format in FORMATS {
         let reply = Refusal { delivery: Delivery::Streamed, ..refusal(format, KILLED) }.reply();
         let expected = match format {

@@ -1,9 +1,9 @@
-//! What a refusal says, whatever the format: a code for programs, facts for those who log, a message for people.
+//! What a refusal says in every format: a code for programs, facts for logs, and a message for people.
 //!
-//! The message answers what its reader asks: what happened, whether trying again helps, who can change it and where.
-//! Values that came from the client are cut to a length that is safe to repeat; escaping is the shape's work.
+//! The message says what happened, whether trying again helps, and who can change it and where. Values that came from
+//! the client are shortened; they are escaped when they are put into a template.
 
-use super::shape::text;
+use super::template::json_string;
 use super::{Cause, Refusal};
 use crate::wire::DeactivatedBy;
 use std::borrow::Cow;
@@ -11,11 +11,11 @@ use std::borrow::Cow;
 /// How long a client should wait for the first policy: it arrives within a second once the sidecar answers.
 pub(super) const NO_POLICY_RETRY_SECONDS: u32 = 5;
 
-/// As long as the longest valid agent id.
-const LONGEST_ECHO: usize = 128;
+/// How much of a client's own text is repeated: the length of the longest valid agent id.
+const MAX_REPEATED_CHARS: usize = 128;
 
 impl Cause {
-    /// The reason as one word.
+    /// Returns the reason as one word.
     pub(super) fn code(self) -> &'static str {
         match self {
             Self::Inactive { .. } => "agent_inactive",
@@ -26,7 +26,7 @@ impl Cause {
         }
     }
 
-    /// The HTTP status of the error.
+    /// Returns the HTTP status of the error.
     pub(super) fn status(self) -> u16 {
         match self {
             Self::Inactive { .. } => 403,
@@ -36,7 +36,7 @@ impl Cause {
         }
     }
 
-    /// After how many seconds the same request may be answered otherwise with nobody doing anything.
+    /// Returns after how many seconds the same request may succeed without anyone doing anything.
     pub(super) fn retry_after_seconds(self) -> Option<u32> {
         match self {
             Self::Blocked { retry_after_seconds } => Some(retry_after_seconds.max(1)),
@@ -47,22 +47,22 @@ impl Cause {
 }
 
 impl Refusal<'_> {
-    /// What happened, and what can be done about it.
+    /// Returns what happened and what can be done about it.
     pub(super) fn message(&self) -> String {
-        let agent = self.agent_id.map_or(Cow::Borrowed("This agent"), |id| format!("Agent {}", echo(id)).into());
+        let agent = self.agent_id.map_or(Cow::Borrowed("This agent"), |id| format!("Agent {}", shortened(id)).into());
         match self.cause {
             Cause::Inactive { by } => format!(
                 "{agent} is inactive{}. This call was not forwarded, and trying again does not help: every call is \
                  refused until a person activates the agent {}.",
                 inactive_because(by),
-                self.place()
+                self.dashboard_hint()
             ),
             Cause::Blocked { .. } => format!(
                 "{agent} is blocked: it kept repeating the same calls (loop detected). This call was not forwarded. \
                  Calls are accepted again in {} s; a client that simply repeats them then will be blocked again. \
                  What was detected can be seen {}.",
                 self.cause.retry_after_seconds().unwrap_or_default(),
-                self.place()
+                self.dashboard_hint()
             ),
             Cause::NoPolicy => format!(
                 "The kill switch in front of this API has not received its policy yet and refuses calls until it \
@@ -74,28 +74,28 @@ impl Refusal<'_> {
                 .to_owned(),
             Cause::BadAgentId => format!(
                 "{} is not an agent id: 1 to 128 bytes of A-Z a-z 0-9 . _ : @ / - are.",
-                text(&echo(self.agent_id.unwrap_or_default()))
+                json_string(&shortened(self.agent_id.unwrap_or_default()))
             ),
         }
     }
 
-    /// Where a person can look and act.
-    fn place(&self) -> String {
+    /// Returns where a person can see the agent and activate it.
+    fn dashboard_hint(&self) -> String {
         match self.dashboard_url {
             Some(url) => format!("in the kill switch's dashboard ({url})"),
             None => "in the kill switch's dashboard".to_owned(),
         }
     }
 
-    /// What programs and logs may want to know, as names and JSON values. The code comes first.
+    /// Returns what programs and logs need to know, as names and JSON values. The code comes first.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let agent_id = self.agent_id.map_or("null".to_owned(), |id| text(&echo(id)));
-        let mut facts = vec![("code", text(self.cause.code())), ("agent_id", agent_id)];
+        let agent_id = self.agent_id.map_or("null".to_owned(), |id| json_string(&shortened(id)));
+        let mut facts = vec![("code", json_string(self.cause.code())), ("agent_id", agent_id)];
         match self.cause {
             Cause::Inactive { by } => facts.push(("deactivated_by", deactivated_by(by).to_owned())),
             Cause::Blocked { .. } => {
                 facts.push(("blocked", "true".to_owned()));
-                facts.push(("block_reason", text(self.cause.code())));
+                facts.push(("block_reason", json_string(self.cause.code())));
             }
             Cause::NoPolicy | Cause::MissingAgent | Cause::BadAgentId => {}
         }
@@ -122,9 +122,9 @@ fn deactivated_by(by: Option<DeactivatedBy>) -> &'static str {
     }
 }
 
-/// A client's own text, no longer than is useful to repeat.
-pub(super) fn echo(given: &str) -> Cow<'_, str> {
-    match given.char_indices().nth(LONGEST_ECHO) {
+/// Shortens a client's own text to a length that is useful to repeat.
+pub(super) fn shortened(given: &str) -> Cow<'_, str> {
+    match given.char_indices().nth(MAX_REPEATED_CHARS) {
         Some((end, _)) => format!("{}...", given.get(..end).unwrap_or_default()).into(),
         None => given.into(),
     }
