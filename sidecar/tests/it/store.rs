@@ -7,7 +7,7 @@ use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
     Scope, Token,
 };
-use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store, Tx};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
