@@ -23,3 +23,33 @@ macro_rules! words {
 }
 
 pub(super) use words;
+
+#[cfg(test)]
+mod tests {
+    use agent_kill_switch::wire::{Action, Counting, DeactivatedBy};
+    use serde_json::json;
+
+    use crate::model::{Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, Scope};
+
+    #[test]
+    fn words_are_the_names_in_json_and_parse_to_their_value() {
+        macro_rules! check {
+            ($($name:ident),*) => {
+                $(for value in $name::ALL {
+                    assert_eq!(json!(value), value.as_str());
+                    assert_eq!($name::parse(value.as_str()), Some(value));
+                })*
+            };
+        }
+        check!(Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, Scope);
+        for action in [Action::Deactivate, Action::Block, Action::Observe] {
+            assert_eq!((json!(action), action.as_str().parse()), (json!(action.as_str()), Ok(action)));
+        }
+        for counting in [Counting::Literal, Counting::Progress] {
+            assert_eq!((json!(counting), counting.as_str().parse()), (json!(counting.as_str()), Ok(counting)));
+        }
+        for by in [DeactivatedBy::KillSwitch, DeactivatedBy::Manual] {
+            assert_eq!((json!(by), by.as_str().parse()), (json!(by.as_str()), Ok(by)));
+        }
+    }
+}
