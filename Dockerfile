@@ -14,7 +14,7 @@ ARG DEBIAN_IMAGE=debian:bookworm-slim
 
 FROM ${RUST_IMAGE} AS build
 RUN apt-get update \
- && apt-get install -y --no-install-recommends musl-tools \
+ && apt-get install -y --no-install-recommends binaryen musl-tools \
  && rm -rf /var/lib/apt/lists/*
 RUN rustup target add wasm32-wasip1 "$(uname -m)-unknown-linux-musl" \
  && mkdir -p /out/data
@@ -38,10 +38,11 @@ RUN mkdir -p src sidecar/src lab/src/bin bench/src/bin/bench bench/examples \
  && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
 
 # Touching the sources makes them newer than what was built from the empty crates.
+COPY tools/shrink tools/
 COPY src src
 RUN find src -name '*.rs' -exec touch {} + \
  && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
- && cp /target/wasm32-wasip1/wasm/agent_kill_switch.wasm /out/plugin.wasm
+ && tools/shrink /target/wasm32-wasip1/wasm/agent_kill_switch.wasm /out/plugin.wasm
 
 COPY sidecar sidecar
 RUN find sidecar/src -name '*.rs' -exec touch {} + \

@@ -27,6 +27,7 @@ check: toolchain ## formatting and lints
 
 module: toolchain ## the filter, as a WebAssembly module
 	cargo rustc --lib --crate-type cdylib --profile wasm --target $(WASM_TARGET)
+	@tools/shrink $(MODULE) $(MODULE)
 	@echo "$(MODULE): $$(stat -c %s $(MODULE)) bytes"
 
 sidecar: toolchain ## the sidecar, for the demo

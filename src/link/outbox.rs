@@ -6,6 +6,7 @@
 
 use super::GRACE_MS;
 use super::backoff::Backoff;
+use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
 use crate::shared::{OUTBOX_COUNT_KEY, outbox_key, update};
@@ -135,11 +136,10 @@ impl Sender {
 
 /// A report for the log, where no prompt text may appear.
 fn without_excerpt(report: &[u8]) -> String {
-    let mut report: serde_json::Value = serde_json::from_slice(report).unwrap_or_default();
-    if let Some(members) = report.as_object_mut() {
-        members.remove("excerpt");
-    }
-    report.to_string()
+    let members = Json::root(report).into_iter().flat_map(Json::members).flatten();
+    let members = members.filter(|(name, _)| !name.is("excerpt"));
+    let members = members.map(|(name, value)| [b"\"", name.raw(), b"\":", value.text()].concat());
+    format!("{{{}}}", String::from_utf8_lossy(&members.collect::<Vec<_>>().join(&b',')))
 }
 
 #[cfg(test)]

@@ -36,7 +36,10 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
     let (reason, mut matches) = scored.window.as_ref().map(explain).unwrap_or_default();
     matches.truncate(MAX_MATCHES);
     let (score, threshold) = (scored.score, record.threshold);
-    log::warn!("agent {} {outcome}: {reason} (score {score}, threshold {threshold})", agent.id());
+    // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
+    let shown = serde_json::Number::from_f64(threshold).map(|number| number.to_string()).unwrap_or_default();
+    let shown = shown.strip_suffix(".0").unwrap_or(&shown);
+    log::warn!("agent {} {outcome}: {reason} (score {score}, threshold {shown})", agent.id());
     let report = KillReport {
         kill_id: format!("{:016x}{:016x}", host.random(), host.random()),
         agent_id: agent.id().to_owned(),
