@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
-use crate::support::process::{Process, binary, token, token_file};
+use crate::support::process::{Killed, Process, binary, token, token_file};
 use crate::support::{Api, eventually};
 
 #[tokio::test]
@@ -178,12 +178,13 @@ async fn the_log_can_be_json_and_never_holds_a_token() {
         "--log",
         "trace",
     ]);
-    let mut child = command
+    let child = command
         .current_dir(dir.path())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
+    let child = Killed(child);
     let base = {
         let find = || {
             let text = std::fs::read_to_string(&log).unwrap();
@@ -200,8 +201,7 @@ async fn the_log_can_be_json_and_never_holds_a_token() {
     api.guarded("a").await;
     api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await.ok();
     Api::take(api.request(Method::GET, "/v1/agents", "a-token-that-is-wrong")).await.problem(401);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let text = std::fs::read_to_string(&log).unwrap();
     for line in text.lines() {
         let _: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
