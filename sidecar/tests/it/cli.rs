@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::process::{Process, binary, cli, token_file};
+use crate::support::process::{Killed, Process, binary, cli, token_file};
 use crate::support::{Api, eventually, kill};
 
 fn printed(output: &Output) -> String {
@@ -131,19 +131,18 @@ async fn tail_prints_events_as_they_happen() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     process.api.guarded("a").await;
-    let mut tail = binary()
+    let tail = binary()
         .env("KILL_SWITCH_TOKEN", &process.api.operator)
         .args(["events", "tail", "-o", "json", "--server", &process.api.base])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    let mut tail = Killed(tail);
+    let mut lines = BufReader::new(tail.0.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["event_type"], "created");
     process.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     assert_eq!(next()["event_type"], "kill_switch");
-    tail.kill().unwrap();
-    tail.wait().unwrap();
 }
 
 fn checks(dir: &Path, api: &Api, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {

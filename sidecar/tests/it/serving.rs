@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
-use crate::support::process::{Process, binary, token, token_file};
+use crate::support::process::{Killed, Process, binary, token, token_file};
 use crate::support::{Api, eventually};
 
 #[tokio::test]
@@ -172,12 +172,13 @@ async fn the_log_can_be_json_and_never_contains_a_token() {
     let mut command = binary();
     command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]);
     command.args(["--log-format", "json", "--log", "trace"]);
-    let mut child = command
+    let child = command
         .current_dir(dir.path())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
+    let child = Killed(child);
     let base = || {
         let text = std::fs::read_to_string(&log).unwrap();
         text.lines().find_map(|line| {
@@ -191,8 +192,7 @@ async fn the_log_can_be_json_and_never_contains_a_token() {
     api.guarded("a").await;
     api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await.ok();
     Api::take(api.request(Method::GET, "/v1/agents", "a-token-that-is-wrong")).await.problem(401);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let text = std::fs::read_to_string(&log).unwrap();
     for line in text.lines() {
         let _: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));

@@ -14,6 +14,16 @@ pub fn binary() -> Command {
     command
 }
 
+/// A process that is killed when dropped, so that a test that fails leaves nothing behind.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running `kill-switch serve`, killed when dropped.
 pub struct Process {
     pub child: Child,
