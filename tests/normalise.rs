@@ -53,7 +53,7 @@ fn invalid_utf8_separates_words() {
 }
 
 #[test]
-fn texts_that_differ_only_in_volatile_parts_have_the_same_simhash() {
+fn texts_that_differ_only_in_volatile_parts_have_one_fingerprint() {
     let pairs = [
         ("retry order #1001 at 2024-01-15T10:30:00Z", "retry order #99 at 2025-11-02T23:59:59.999+02:00"),
         ("session 550e8400-e29b-41d4-a716-446655440000 lost", "session 00000000-e29b-41d4-a716-44665544ffff lost"),

@@ -208,7 +208,7 @@ impl Scanner {
             && let Some(rest) = padded.get(at..)
             && let Some(ahead) = rest.first_chunk()
         {
-            let taken = short_words(ahead, len - at, sink);
+            let taken = short_words_ahead(ahead, len - at, sink);
             sink.pause();
             at += taken;
             if taken < 64 - SHORT_WORD_MAX {
@@ -329,7 +329,7 @@ impl Scanner {
 /// not short, next to a digit or a byte beyond ASCII, or possibly the start of a UUID. Returns how many bytes were taken.
 /// The text has `len` bytes; what comes after it is padding.
 #[inline(always)]
-fn short_words(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
+fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
     let Some(kinds) = ByteKinds::at_start_of(ahead) else { return 0 };
     let mut starts = kinds.letters & !(kinds.letters << 1);
     let mut ends = !kinds.letters & kinds.letters << 1;

@@ -25,13 +25,13 @@ impl Lanes {
     /// Loads the first sixteen bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
-        text.first_chunk().map(|bytes| Self(vector::load(bytes)))
+        text.first_chunk().map(|bytes| Self(load(bytes)))
     }
 
     /// Loads the last sixteen bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_end_of(text: &[u8]) -> Option<Self> {
-        text.last_chunk().map(|bytes| Self(vector::load(bytes)))
+        text.last_chunk().map(|bytes| Self(load(bytes)))
     }
 
     /// Returns the mask of the bytes that equal `byte`.
@@ -43,7 +43,7 @@ impl Lanes {
     /// Returns the first `len` bytes with bit 5 set, which makes ASCII letters lower case, followed by zeros.
     #[inline(always)]
     pub fn folded(self, len: u32) -> (u64, u64) {
-        let folded = self | Self(vector::load(&[0x20; 16]));
+        let folded = self | Self(load(&[0x20; 16]));
         KEEP_FIRST
             .get(len as usize)
             .map_or(folded, |&kept| folded & Self::from_halves(kept as u64, (kept >> 64) as u64))
@@ -112,7 +112,7 @@ impl ByteKinds {
         let (parts, _) = text.first_chunk::<64>()?.as_chunks();
         let none = Self { letters: 0, digits_or_non_ascii: 0, hyphens: 0 };
         Some(parts.iter().rev().fold(none, |kinds, part| {
-            let lanes = vector::load(part);
+            let lanes = load(part);
             Self {
                 letters: kinds.letters << 16 | u64::from(vector::letters(lanes)),
                 digits_or_non_ascii: kinds.digits_or_non_ascii << 16 | u64::from(vector::digits_or_non_ascii(lanes)),
@@ -126,7 +126,7 @@ impl ByteKinds {
 #[inline(always)]
 pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {
     let (parts, _) = bytes.as_chunks();
-    parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(vector::at_least(vector::load(part), lowest)))
+    parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(vector::at_least(load(part), lowest)))
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -144,12 +144,6 @@ mod vector {
     #[inline(always)]
     pub fn halves(lanes: Vector) -> (u64, u64) {
         (u64x2_extract_lane::<0>(lanes), u64x2_extract_lane::<1>(lanes))
-    }
-
-    #[inline(always)]
-    pub fn load(bytes: &[u8; 16]) -> Vector {
-        let (low, high) = super::halves(bytes);
-        from_halves(low, high)
     }
 
     #[inline(always)]
@@ -226,12 +220,6 @@ mod vector {
     }
 
     #[inline(always)]
-    pub fn load(bytes: &[u8; 16]) -> Vector {
-        let (low, high) = super::halves(bytes);
-        from_halves(low, high)
-    }
-
-    #[inline(always)]
     pub fn equal(lanes: Vector, byte: u8) -> u32 {
         // SAFETY: as above.
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(lanes, _mm_set1_epi8(byte.cast_signed()))).cast_unsigned() }
@@ -294,10 +282,6 @@ mod scalar {
         (u128::from_le_bytes(a) ^ u128::from_le_bytes(b)).to_le_bytes()
     }
 
-    pub fn load(bytes: &[u8; 16]) -> Vector {
-        *bytes
-    }
-
     pub fn equal(lanes: Vector, byte: u8) -> u32 {
         mask(lanes, |one| one == byte)
     }
@@ -323,6 +307,12 @@ mod scalar {
     fn mask(lanes: Vector, is: impl Fn(u8) -> bool) -> u32 {
         lanes.iter().enumerate().fold(0, |mask, (lane, &byte)| mask | u32::from(is(byte)) << lane)
     }
+}
+
+#[inline(always)]
+fn load(bytes: &[u8; 16]) -> vector::Vector {
+    let (low, high) = halves(bytes);
+    vector::from_halves(low, high)
 }
 
 /// Returns the first and the last eight bytes as little-endian numbers.
@@ -356,19 +346,19 @@ mod tests {
             let bytes: [u8; 64] = std::array::from_fn(|at| byte.wrapping_add((at as u8).wrapping_mul(29)));
             let mut kinds = ByteKinds { letters: 0, digits_or_non_ascii: 0, hyphens: 0 };
             for (part, sixteen) in bytes.as_chunks().0.iter().enumerate() {
-                let lanes = scalar::load(sixteen);
+                let lanes = *sixteen;
                 kinds.letters |= u64::from(scalar::letters(lanes)) << (16 * part);
                 kinds.digits_or_non_ascii |= u64::from(scalar::digits_or_non_ascii(lanes)) << (16 * part);
                 kinds.hyphens |= u64::from(scalar::equal(lanes, b'-')) << (16 * part);
             }
             assert_eq!(ByteKinds::at_start_of(&bytes), Some(kinds));
             for lowest in 1..=255 {
-                let slow = |part: &[u8; 16]| u64::from(scalar::at_least(scalar::load(part), lowest));
+                let slow = |part: &[u8; 16]| u64::from(scalar::at_least(*part, lowest));
                 let masks = bytes.as_chunks().0.iter().map(slow);
                 assert_eq!(at_least(&bytes, lowest), masks.rev().fold(0, |above, mask| above << 16 | mask));
             }
             for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {
-                let (fast, slow) = (Lanes::at_start_of(sixteen), scalar::load(sixteen));
+                let (fast, slow) = (Lanes::at_start_of(sixteen), *sixteen);
                 assert_eq!(fast.map(|fast| fast.equal(byte)), Some(scalar::equal(slow, byte)));
                 for len in 0..=16 {
                     assert_eq!(fast.map(|fast| fast.folded(len)), Some(scalar::folded(slow, len as u8)));
