@@ -1,22 +1,23 @@
-// Live updates and small comforts. Every page works without this file.
+// Live updates, "select all" and the preview of settings. Every page also works without this script.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
   const live = $("live"), text = $("live-text"), lost = $("lost"), announce = $("announce");
 
-  const show = (state, words, alarm) => {
+  const show = (state, label, warning) => {
     live.dataset.state = state;
-    text.textContent = words;
-    lost.hidden = !alarm;
-    if (alarm && lost.textContent !== alarm) lost.textContent = alarm;
+    text.textContent = label;
+    lost.hidden = !warning;
+    if (warning && lost.textContent !== warning) lost.textContent = warning;
   };
 
-  // Somebody who types or has opened something is not disturbed.
+  // A region is not replaced while somebody is typing in it or has a list open.
   const isBusy = (region) => {
     const at = document.activeElement;
     return region.contains(at) && at.matches("input:not([type=checkbox]), select, textarea");
   };
 
+  // Replaces the live regions of the page that differ from those of `fresh`, and keeps what was ticked, typed and focused.
   const swap = (fresh) => {
     const badge = document.querySelector("#state [data-badge]")?.textContent;
     for (const region of document.querySelectorAll("[data-live]")) {
@@ -34,26 +35,26 @@
     if (badge !== now && now) announce.textContent = `State: ${now}`;
   };
 
-  let isLooking = false, again = false;
-  const look = async () => {
-    if (isLooking) { again = true; return; }
-    isLooking = true;
+  let isRefreshing = false, again = false;
+  const refresh = async () => {
+    if (isRefreshing) { again = true; return; }
+    isRefreshing = true;
     try {
-      // The answer to a form is not at an address that can be asked again.
+      // A page that answers a form has an address that cannot be fetched again; it names the page to fetch instead.
       const here = document.querySelector("[data-page]")?.dataset.page ?? location.href;
       const answer = await fetch(here, { headers: { accept: "text/html" } });
       if (answer.ok && !answer.redirected) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
-    } catch { /* the stream says that the connection is lost */ }
-    isLooking = false;
-    if (again) { again = false; look(); }
+    } catch { /* the stream reports that the connection is lost */ }
+    isRefreshing = false;
+    if (again) { again = false; refresh(); }
   };
 
-  // Browsers allow six connections to a host: a page that nobody looks at gives its own up.
+  // Browsers allow six connections to a host, so a page that is not visible closes its stream.
   let source;
   const listen = () => {
     source = new EventSource("/live");
-    source.addEventListener("hello", () => { show("on", "Live", ""); look(); });
-    source.addEventListener("change", look);
+    source.addEventListener("hello", () => { show("on", "Live", ""); refresh(); });
+    source.addEventListener("change", refresh);
     source.onerror = () => {
       if (source.readyState === EventSource.CLOSED) show("lost", "Signed out", "You are signed out. Reload the page to sign in again.");
       else show("lost", "Disconnected", "Disconnected: what you see may be out of date. Reconnecting…");
@@ -70,7 +71,7 @@
     for (const box of event.target.form.querySelectorAll("input[name=agent_id]:not(:disabled)")) box.checked = event.target.checked;
   });
 
-  // What settings would have done, while they are typed.
+  // Shows what the settings would have done while they are being typed.
   const form = document.querySelector("form[data-preview]");
   let timer;
   form?.addEventListener("input", () => {
@@ -83,7 +84,7 @@
         $("preview").replaceChildren(...(refused ? [refused] : fresh.getElementById("preview")?.childNodes ?? []));
         const highest = fresh.getElementById("threshold_hint");
         if (highest) $("threshold_hint").replaceChildren(...highest.childNodes);
-      } catch { /* shown when it is saved */ }
+      } catch { /* the error is shown when the settings are saved */ }
     }, 300);
   });
 })();

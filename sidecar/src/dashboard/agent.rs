@@ -10,7 +10,7 @@ use super::agents::note;
 use super::banner::{banner, matches};
 use super::error::Result;
 use super::form::Form;
-use super::kill_switch::{AgentFeedback, Draft, card};
+use super::kill_switch::{AgentFeedback, card};
 use super::layout::{Page, form_key};
 use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
@@ -129,88 +129,80 @@ fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
 }
 
 /// Shows the agent's page when somebody reloads the address of one of its forms.
-pub(super) async fn reloaded(_: Visitor, Path(agent_id): Path<String>) -> Redirect {
-    Redirect::to(&agent_path(&agent_id))
+pub(super) async fn reloaded(_: Visitor, Path(id): Path<String>) -> Redirect {
+    Redirect::to(&agent_path(&id))
 }
 
 fn back(agent_id: &str, did: &str) -> Response {
     Redirect::to(&format!("{}?did={did}", agent_path(agent_id))).into_response()
 }
 
-pub(super) async fn toggle(
-    State(dashboard): State<Dashboard>,
-    Path(agent_id): Path<String>,
-    form: Form,
-) -> Result<Response> {
+pub(super) async fn toggle(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Response> {
     let enabled = form.fields.is_on("enabled");
-    let was = dashboard.service.agent(&agent_id).await?.policy.kill_switch_enabled;
-    let has_alert = dashboard.service.is_alert_configured(&agent_id).await?;
+    let was = dashboard.service.agent(&id).await?.policy.kill_switch_enabled;
+    let has_alert = dashboard.service.is_alert_configured(&id).await?;
     if enabled && !was && !has_alert && !form.fields.is_on("confirm") {
         let feedback = AgentFeedback { asks_for_alert: true, ..AgentFeedback::default() };
-        return Ok(render(&dashboard, &form.visitor, &agent_id, &feedback).await?.into_response());
+        return Ok(render(&dashboard, &form.visitor, &id, &feedback).await?.into_response());
     }
     let change = Change::parse(&object([("enabled", json!(enabled))]), Names::KillSwitch)?;
-    dashboard.service.patch_agent(&agent_id, &change, &form.visitor.caller()).await?;
-    Ok(back(&agent_id, if enabled { "on" } else { "off" }))
+    dashboard.service.patch_agent(&id, &change, &form.visitor.caller()).await?;
+    Ok(back(&id, if enabled { "on" } else { "off" }))
 }
 
-pub(super) async fn save(
-    State(dashboard): State<Dashboard>,
-    Path(agent_id): Path<String>,
-    form: Form,
-) -> Result<Response> {
+pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Response> {
     let settings = ["window_size", "threshold", "action", "counting", "retry_after_seconds"];
     let body = object(settings.map(|name| (name, form.fields.value(name))));
     let saved = match Change::parse(&body, Names::KillSwitch) {
-        Ok(change) => dashboard.service.patch_agent(&agent_id, &change, &form.visitor.caller()).await,
+        Ok(change) => dashboard.service.patch_agent(&id, &change, &form.visitor.caller()).await,
         Err(error) => Err(error),
     };
     match saved {
-        Ok(_) => Ok(back(&agent_id, "saved")),
-        Err(error) => refused(&dashboard, &agent_id, form, error).await,
+        Ok(_) => Ok(back(&id, "saved")),
+        Err(error) => refused(&dashboard, &id, form, error).await,
     }
 }
 
 async fn refused(dashboard: &Dashboard, agent_id: &str, form: Form, error: Error) -> Result<Response> {
     let status = status(&error);
     let Error::Invalid { field, detail } = error else { return Err(error.into()) };
-    let draft = Some(Draft::typed(&form.fields));
-    let feedback = AgentFeedback { draft, refused: Some((field, detail)), ..AgentFeedback::default() };
+    let feedback =
+        AgentFeedback { typed: Some(form.fields), refused: Some((field, detail)), ..AgentFeedback::default() };
     Ok((status, render(dashboard, &form.visitor, agent_id, &feedback).await?).into_response())
 }
 
 pub(super) async fn preview(
     State(dashboard): State<Dashboard>,
-    Path(agent_id): Path<String>,
+    Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
     let number = |name: &str| form.fields.text(name).parse().unwrap_or(f64::NAN);
-    match dashboard.service.preview(&agent_id, number("window_size"), number("threshold")).await {
+    match dashboard.service.preview(&id, number("window_size"), number("threshold")).await {
         Ok(preview) => {
-            let draft = Some(Draft::typed(&form.fields));
-            let feedback = AgentFeedback { draft, preview: Some(preview), ..AgentFeedback::default() };
-            Ok(render(&dashboard, &form.visitor, &agent_id, &feedback).await?.into_response())
+            let feedback =
+                AgentFeedback { typed: Some(form.fields), preview: Some(preview), ..AgentFeedback::default() };
+            Ok(render(&dashboard, &form.visitor, &id, &feedback).await?.into_response())
         }
-        Err(error) => refused(&dashboard, &agent_id, form, error).await,
+        Err(error) => refused(&dashboard, &id, form, error).await,
     }
 }
 
 pub(super) async fn activate(
     State(dashboard): State<Dashboard>,
-    Path(agent_id): Path<String>,
+    Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
     let note = note(form.fields.text("reason"))?;
-    dashboard.service.activate(&agent_id, &note, &form.visitor.caller()).await?;
-    Ok(back(&agent_id, "activated"))
+    dashboard.service.activate(&id, &note, &form.visitor.caller()).await?;
+    Ok(back(&id, "activated"))
 }
 
 pub(super) async fn deactivate(
     State(dashboard): State<Dashboard>,
-    Path(agent_id): Path<String>,
+    Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
     let note = note(form.fields.text("reason"))?;
-    dashboard.service.deactivate(&agent_id, &note, &form.visitor.caller()).await?;
-    Ok(back(&agent_id, "deactivated"))
+    dashboard.service.deactivate(&id, &note, &form.visitor.caller()).await?;
+    Ok(back(&id, "deactivated"))
 }

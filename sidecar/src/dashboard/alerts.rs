@@ -26,17 +26,17 @@ const HISTORY: u32 = 50;
 struct AlertFeedback {
     /// What was just done, as the keyword in the address from which the message is chosen.
     did: String,
-    /// The agent for which a new rule is suggested.
-    agent_id: String,
-    /// What was typed into the form, and why it was refused.
-    refused: Option<(Fields, String)>,
+    /// The contents of the form for a new rule, unless they are the defaults.
+    form: Option<Fields>,
+    /// Why the form was refused.
+    refused: Option<String>,
     /// The secret of a new webhook rule, which is shown only once.
     secret: Option<String>,
 }
 
 pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
-    let (did, agent_id) = (params.text("did").to_owned(), params.text("agent_id").to_owned());
-    render(&dashboard, &visitor, &AlertFeedback { did, agent_id, ..AlertFeedback::default() }).await
+    let (did, form) = (params.text("did").to_owned(), Some(new_rule(params.text("agent_id"))));
+    render(&dashboard, &visitor, &AlertFeedback { did, form, ..AlertFeedback::default() }).await
 }
 
 async fn render(dashboard: &Dashboard, visitor: &Visitor, feedback: &AlertFeedback) -> Result<Markup> {
@@ -63,7 +63,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, feedback: &AlertFeedba
                     div #deliveries data-live { (deliveries(&history, &rules, now_ms)) }
                 }
             }
-            @if visitor.who.may_change() { (new(feedback, dashboard.alerts.has_mail(), visitor)) }
+            @if visitor.who.may_change() { (rule_form(feedback, dashboard.alerts.has_mail(), visitor)) }
         }
     }))
 }
@@ -123,28 +123,35 @@ const CHANNELS: [(Channel, &str); 3] = [
     (Channel::Email, "Email"),
 ];
 
-fn new(feedback: &AlertFeedback, has_mail: bool, visitor: &Visitor) -> Markup {
-    let fields = feedback.refused.as_ref().map(|(fields, _)| fields);
-    let typed = |name: &str| fields.map_or("", |fields| fields.text(name));
-    let agent_id = if fields.is_some() { typed("agent_id") } else { &feedback.agent_id };
-    let default_cooldown = DEFAULT_COOLDOWN_SECONDS.to_string();
-    let cooldown = if fields.is_some() { typed("cooldown_seconds") } else { &default_cooldown };
+/// Returns the default contents of the form. An empty id stands for all agents.
+fn new_rule(agent_id: &str) -> Fields {
+    Fields::filled([
+        ("agent_id", agent_id.to_owned()),
+        ("cooldown_seconds", DEFAULT_COOLDOWN_SECONDS.to_string()),
+        ("recovery", "on".to_owned()),
+    ])
+}
+
+fn rule_form(feedback: &AlertFeedback, has_mail: bool, visitor: &Visitor) -> Markup {
+    let default_form = new_rule("");
+    let form = feedback.form.as_ref().unwrap_or(&default_form);
+    let text = |name: &str| form.text(name);
     html! {
         section.card #new aria-labelledby="make" {
             h2 #make { "New alert rule" }
             form.stack method="post" action="/alerts" {
                 (form_key(visitor))
-                @if let Some((_, detail)) = &feedback.refused { p.notice.bad role="alert" { (detail) } }
+                @if let Some(detail) = &feedback.refused { p.notice.bad role="alert" { (detail) } }
                 div.field {
                     label for="name" { "Name" }
-                    input #name type="text" name="name" maxlength="200" value=(typed("name")) placeholder="On call";
+                    input #name type="text" name="name" maxlength="200" value=(text("name")) placeholder="On call";
                 }
                 div.field {
                     label for="channel" { "Channel" }
                     select #channel name="channel" {
-                        @for (channel, text) in CHANNELS {
-                            option value=(channel.as_str()) selected[typed("channel") == channel.as_str()]
-                                disabled[channel == Channel::Email && !has_mail] { (text) }
+                        @for (channel, label) in CHANNELS {
+                            option value=(channel.as_str()) selected[text("channel") == channel.as_str()]
+                                disabled[channel == Channel::Email && !has_mail] { (label) }
                         }
                     }
                     @if !has_mail {
@@ -153,25 +160,25 @@ fn new(feedback: &AlertFeedback, has_mail: bool, visitor: &Visitor) -> Markup {
                 }
                 div.field {
                     label for="target" { "URL or email addresses" }
-                    input #target type="text" name="target" required value=(typed("target"))
+                    input #target type="text" name="target" required value=(text("target"))
                         placeholder="https://example.com/hooks/kill-switch";
                 }
                 div.field {
                     label for="agent_id" { "Agent" }
-                    input #agent_id type="text" name="agent_id" value=(agent_id) placeholder="all agents"
+                    input #agent_id type="text" name="agent_id" value=(text("agent_id")) placeholder="all agents"
                         aria-describedby="agent_hint";
                     p.hint #agent_hint { "Leave empty for all agents." }
                 }
                 div.field {
                     label for="cooldown_seconds" { "Cooldown (seconds)" }
                     input #cooldown_seconds type="number" name="cooldown_seconds" min="0" max=(MAX_COOLDOWN_SECONDS)
-                        step="1" value=(cooldown) aria-describedby="cooldown_hint";
+                        step="1" value=(text("cooldown_seconds")) aria-describedby="cooldown_hint";
                     p.hint #cooldown_hint {
                         "After a notice about an agent, notices of the same kind are held back for this time."
                     }
                 }
                 label.check {
-                    input type="checkbox" name="recovery" checked[fields.is_none_or(|fields| fields.is_on("recovery"))];
+                    input type="checkbox" name="recovery" checked[form.is_on("recovery")];
                     " Also notify when the agent is activated again"
                 }
                 div.buttons { button.primary type="submit" { "Add rule" } }
@@ -231,7 +238,7 @@ fn outcome(delivery: &Delivery, now_ms: Millis) -> Markup {
 }
 
 pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Result<Response> {
-    let fields = &form.fields;
+    let Form { visitor, fields } = form;
     let body = object([
         ("name", json!(fields.text("name"))),
         ("channel", json!(fields.text("channel"))),
@@ -249,38 +256,30 @@ pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Re
         // Not a redirect: the secret must not be kept anywhere, least of all in an address.
         Ok(made) => {
             let feedback = AlertFeedback { secret: made.secret, ..AlertFeedback::default() };
-            Ok(render(&dashboard, &form.visitor, &feedback).await?.into_response())
+            Ok(render(&dashboard, &visitor, &feedback).await?.into_response())
         }
         Err(error) => {
             let status = status(&error);
             let Error::Invalid { detail, .. } = error else { return Err(error.into()) };
-            let feedback = AlertFeedback { refused: Some((form.fields, detail)), ..AlertFeedback::default() };
-            Ok((status, render(&dashboard, &form.visitor, &feedback).await?).into_response())
+            let feedback = AlertFeedback { form: Some(fields), refused: Some(detail), ..AlertFeedback::default() };
+            Ok((status, render(&dashboard, &visitor, &feedback).await?).into_response())
         }
     }
 }
 
-pub(super) async fn test(State(dashboard): State<Dashboard>, Path(rule_id): Path<String>, _: Form) -> Result<Redirect> {
-    let delivery = dashboard.alerts.test(&rule_id).await?;
+pub(super) async fn test(State(dashboard): State<Dashboard>, Path(id): Path<String>, _: Form) -> Result<Redirect> {
+    let delivery = dashboard.alerts.test(&id).await?;
     let did = if delivery.status == DeliveryStatus::Delivered { "arrived" } else { "failed" };
     Ok(Redirect::to(&format!("/alerts?did={did}")))
 }
 
-pub(super) async fn switch(
-    State(dashboard): State<Dashboard>,
-    Path(rule_id): Path<String>,
-    form: Form,
-) -> Result<Redirect> {
+pub(super) async fn switch(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Redirect> {
     let body = object([("enabled", json!(form.fields.is_on("enabled")))]);
-    dashboard.alerts.change_rule(&rule_id, RuleChange::parse(&body)?).await?;
+    dashboard.alerts.change_rule(&id, RuleChange::parse(&body)?).await?;
     Ok(Redirect::to("/alerts?did=changed"))
 }
 
-pub(super) async fn delete(
-    State(dashboard): State<Dashboard>,
-    Path(rule_id): Path<String>,
-    _: Form,
-) -> Result<Redirect> {
-    dashboard.service.delete_alert_rule(&rule_id).await?;
+pub(super) async fn delete(State(dashboard): State<Dashboard>, Path(id): Path<String>, _: Form) -> Result<Redirect> {
+    dashboard.service.delete_alert_rule(&id).await?;
     Ok(Redirect::to("/alerts?did=deleted"))
 }

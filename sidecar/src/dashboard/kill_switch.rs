@@ -2,6 +2,7 @@
 //! done.
 
 use agent_kill_switch::policy::{MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, highest_score};
+use agent_kill_switch::wire::AgentPolicy;
 use maud::{Markup, html};
 
 use super::layout::form_key;
@@ -11,37 +12,15 @@ use super::visitor::Visitor;
 use crate::model::Agent;
 use crate::service::Preview;
 
-/// The contents of the settings form: the saved settings, or what was typed.
-pub(super) struct Draft {
-    pub window_size: String,
-    pub threshold: String,
-    pub action: String,
-    pub counting: String,
-    pub retry_after_seconds: String,
-}
-
-impl Draft {
-    fn saved(agent: &Agent) -> Self {
-        let policy = &agent.policy;
-        Self {
-            window_size: policy.kill_switch_window_size.to_string(),
-            threshold: policy.kill_switch_threshold.to_string(),
-            action: policy.action.as_str().to_owned(),
-            counting: policy.counting.as_str().to_owned(),
-            retry_after_seconds: policy.retry_after_seconds.to_string(),
-        }
-    }
-
-    pub(super) fn typed(fields: &Fields) -> Self {
-        let text = |name: &str| fields.text(name).to_owned();
-        Self {
-            window_size: text("window_size"),
-            threshold: text("threshold"),
-            action: text("action"),
-            counting: text("counting"),
-            retry_after_seconds: text("retry_after_seconds"),
-        }
-    }
+/// Returns the saved settings as the form shows them.
+fn saved(policy: &AgentPolicy) -> Fields {
+    Fields::filled([
+        ("window_size", policy.kill_switch_window_size.to_string()),
+        ("threshold", policy.kill_switch_threshold.to_string()),
+        ("action", policy.action.as_str().to_owned()),
+        ("counting", policy.counting.as_str().to_owned()),
+        ("retry_after_seconds", policy.retry_after_seconds.to_string()),
+    ])
 }
 
 /// What the page says in answer to a form.
@@ -50,7 +29,7 @@ pub(super) struct AgentFeedback {
     /// What was just done, as the keyword in the address from which the message is chosen.
     pub did: String,
     /// What was typed, if the settings were not saved.
-    pub draft: Option<Draft>,
+    pub typed: Option<Fields>,
     /// Why the settings were refused: the field and the reason.
     pub refused: Option<(String, String)>,
     /// What the settings would have done.
@@ -108,14 +87,14 @@ pub(super) fn card(agent: &Agent, feedback: &AgentFeedback, visitor: &Visitor) -
 }
 
 fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup {
-    let saved = Draft::saved(agent);
-    let draft = feedback.draft.as_ref().unwrap_or(&saved);
-    let size = draft.window_size.parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
+    let saved = saved(&agent.policy);
+    let text = |name: &str| feedback.typed.as_ref().unwrap_or(&saved).text(name);
+    let size = text("window_size").parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
     html! {
         div.field {
             label for="window_size" { "Window size" }
             input #window_size type="number" name="window_size" min=(MIN_WINDOW_SIZE) max=(MAX_WINDOW_SIZE) step="1"
-                required value=(draft.window_size) aria-describedby="window_hint"
+                required value=(text("window_size")) aria-describedby="window_hint"
                 aria-invalid=[feedback.invalid("window_size")] disabled[!may_change];
             p.hint #window_hint {
                 "How many calls are compared, including the current one: "
@@ -125,7 +104,7 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
         div.field {
             label for="threshold" { "Threshold" }
             input #threshold type="number" name="threshold" min="0" step="any"
-                required value=(draft.threshold) aria-describedby="threshold_hint"
+                required value=(text("threshold")) aria-describedby="threshold_hint"
                 aria-invalid=[feedback.invalid("threshold")] disabled[!may_change];
             p.hint #threshold_hint {
                 "A score above this is a loop. Must be above 0"
@@ -137,19 +116,19 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
         }
         div.field {
             label for="action" { "Action" }
-            (choice("action", &draft.action, may_change, &ACTIONS))
+            (choice("action", text("action"), may_change, &ACTIONS))
             p.hint #action_hint { "What happens when a loop is detected." }
         }
         div.field {
             label for="counting" { "Counting" }
-            (choice("counting", &draft.counting, may_change, &COUNTINGS))
+            (choice("counting", text("counting"), may_change, &COUNTINGS))
             p.hint #counting_hint { "Which repeated calls count towards the score." }
         }
         div.field {
             label for="retry_after_seconds" { "Block for (seconds)" }
             input #retry_after_seconds type="number" name="retry_after_seconds"
                 min="1" max=(MAX_RETRY_AFTER_SECONDS) step="1"
-                required value=(draft.retry_after_seconds) aria-describedby="retry_hint"
+                required value=(text("retry_after_seconds")) aria-describedby="retry_hint"
                 aria-invalid=[feedback.invalid("retry_after_seconds")] disabled[!may_change];
             p.hint #retry_hint { "Only used with the action block: 1 to " (MAX_RETRY_AFTER_SECONDS) "." }
         }

@@ -28,6 +28,11 @@ impl Fields {
         Self(form_urlencoded::parse(encoded).into_owned().collect())
     }
 
+    /// Returns fields with these values, to fill in a form.
+    pub(super) fn filled<const N: usize>(fields: [(&str, String); N]) -> Self {
+        Self(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
     /// Returns every value of a field.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
