@@ -1,26 +1,24 @@
-//! Living agents: they hold a conversation with whatever is at their base URL and report each call.
+//! Agents that hold a conversation over HTTP and report each call.
 //!
-//! An agent brings the model's lines with it: each request tells the mock LLM, in a header, what to answer. So any number
-//! of agents can share one mock, and the same agent loops in the same way everywhere. A call that fails is made again,
-//! as agents do; the conversation goes on once it succeeds.
+//! Each request tells the mock LLM in a header what to answer, so any number of agents can share one mock, and an agent
+//! behaves in the same way everywhere. A call that fails is repeated, as agents do, until it succeeds.
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::answer::Answer;
 use crate::chat::{Caller, Conversation, Input, Reply};
 use crate::format::Format;
 use crate::scenario::{self, Move};
 
-/// What an agent does all day.
+/// What an agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One task, then different tools, arguments and results.
     Healthy,
-    /// A chat in which every question and every answer is another one.
+    /// A chat in which all questions and answers differ.
     Chatty,
-    /// The same question with other order numbers, and the same answer.
+    /// The same question with changing order numbers, and the same answer.
     Looping,
     /// Two tool calls in turn, each with the same result.
     Alternating,
@@ -29,10 +27,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 5] = [Kind::Healthy, Kind::Chatty, Kind::Looping, Kind::Alternating, Kind::ToolCalling];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Healthy => "healthy",
@@ -43,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Its moves, without end.
+    /// Returns an endless sequence of moves.
     pub fn moves(self) -> Box<dyn Iterator<Item = Move> + Send> {
         match self {
             Kind::Healthy => Box::new(scenario::healthy()),
@@ -64,7 +62,7 @@ impl FromStr for Kind {
     }
 }
 
-/// An agent that lives as long as its handle.
+/// An agent in a conversation.
 pub struct Agent {
     moves: Box<dyn Iterator<Item = Move> + Send>,
     conversation: Conversation,
@@ -75,19 +73,19 @@ pub struct Agent {
     number: usize,
 }
 
-/// One call as the agent saw it.
+/// A call and its result.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which call it is, from 1.
+    /// The call's number, from 1.
     pub number: usize,
-    /// What the agent said, in short.
+    /// What the agent said.
     pub asked: String,
-    /// What came back; an error where nothing did.
+    /// The response, or the reason why there was none.
     pub reply: Result<Reply, String>,
 }
 
 impl Agent {
-    /// An agent that talks to whatever the caller reaches.
+    /// Creates an agent that calls through `caller`.
     pub fn new(kind: Kind, caller: Caller, format: Format, stream: bool) -> Agent {
         Agent {
             moves: kind.moves(),
@@ -115,16 +113,11 @@ impl Agent {
         Call { number: self.number, asked, reply: reply.map_err(|error| error.to_string()) }
     }
 
-    /// Makes so many calls, refused or not, with a pause between them, and tells of each.
-    pub async fn run(&mut self, calls: usize, pause: Duration, mut tell: impl FnMut(&Call)) -> Vec<Call> {
+    /// Makes this many calls, refused or not.
+    pub async fn run(&mut self, calls: usize) -> Vec<Call> {
         let mut made = Vec::with_capacity(calls);
-        for index in 0..calls {
-            if index > 0 && !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
-            let call = self.call().await;
-            tell(&call);
-            made.push(call);
+        for _ in 0..calls {
+            made.push(self.call().await);
         }
         made
     }
@@ -135,11 +128,11 @@ impl Agent {
         Move { answer: next.answer.with_ids(), ..next }
     }
 
-    /// What was really answered goes into the history, unless the plan cannot go on from it: then what was planned does.
+    /// Adds the real answer to the history, or the planned one if the next move does not fit the real one.
     fn hear(&mut self, planned: &Answer, reply: &Reply) {
         let heard = reply.answer();
-        let goes_on = heard.tool_calls.len() == planned.tool_calls.len();
-        self.last_answer = if goes_on { heard } else { planned.clone() };
+        let fits = heard.tool_calls.len() == planned.tool_calls.len();
+        self.last_answer = if fits { heard } else { planned.clone() };
         self.conversation.hear(&self.last_answer);
     }
 
@@ -156,13 +149,14 @@ impl Agent {
 }
 
 impl Call {
-    /// Whether it got an answer.
+    /// Returns whether the call got an answer.
     pub fn answered(&self) -> bool {
         self.reply.as_ref().is_ok_and(|reply| reply.status < 400)
     }
 }
 
-/// One line: number, what was asked, status, the beginning of the answer; a refusal in full on a line of its own.
+/// A line with the number, the beginning of the question, the status and the beginning of the answer. The message of a
+/// refusal follows in full on a line of its own.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>4}  {:<52}  ", self.number, shortened(&self.asked, 52))?;
@@ -182,7 +176,7 @@ fn in_words(answer: &Answer) -> String {
     text.into_iter().chain(calls).collect::<Vec<_>>().join(" and ")
 }
 
-/// At most `width` characters on one line.
+/// Shortens a text to one line of at most `width` characters.
 fn shortened(text: &str, width: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= width {

@@ -1,7 +1,7 @@
-//! What the mock LLM is to answer, in no API's words.
+//! An answer of a model, independent of any API.
 //!
-//! The same type serves as a script entry, as the value of the `x-lab-script` header, and as what a client has read
-//! back. Every field has a default, so that a script names only what it cares about.
+//! The same type is a script entry, the value of the `x-lab-script` header, and what a client has read from a response.
+//! Every field has a default, so that a script names only what it needs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,19 +12,19 @@ use serde_json::Value;
 pub struct Answer {
     /// The HTTP status. From 400 on the answer is an error in the API's own shape, with `text` as its message.
     pub status: u16,
-    /// What the model says.
+    /// The model's text.
     pub text: String,
-    /// The tools that the model wants called.
+    /// The tools that the model calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// How long the first byte takes.
+    /// The delay before the first byte.
     pub delay_ms: u64,
-    /// How long each further piece of a stream takes.
+    /// The delay before each further piece of a stream.
     pub piece_delay_ms: u64,
     /// If not empty, only the first piece of the body is sent until [`crate::MockLlm::open`] opens this gate.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gate: String,
-    /// In how many pieces a streamed text arrives; 0: a word at a time.
+    /// The number of pieces in which a text is streamed; 0 for a word at a time.
     pub pieces: usize,
     /// Extra response headers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -32,20 +32,20 @@ pub struct Answer {
     /// Trailers after the body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trailers: Vec<(String, String)>,
-    /// Whether the body is gzip, whatever the client said that it accepts.
+    /// Whether the body is gzip, whatever the client accepts.
     pub gzip: bool,
-    /// Cut the connection after so many pieces of the body.
+    /// Cuts the connection after this many pieces of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_after: Option<usize>,
-    /// This body, as it stands, instead of one in the API's shape.
+    /// Replaces the body that the API would send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
 }
 
-/// A tool that the model wants called.
+/// A tool call of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The call's id; empty: the server makes one.
+    /// The call's id; if it is empty, the server makes one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The tool.
@@ -75,22 +75,22 @@ impl Default for Answer {
 }
 
 impl Answer {
-    /// A text.
+    /// Creates an answer that is only text.
     pub fn text(text: impl Into<String>) -> Answer {
         Answer { text: text.into(), ..Answer::default() }
     }
 
-    /// One tool call and no text.
+    /// Creates an answer of one tool call and no text.
     pub fn call(name: impl Into<String>, arguments: Value) -> Answer {
         Answer { tool_calls: vec![ToolCall::new(name, arguments)], ..Answer::default() }
     }
 
-    /// An error of the upstream.
+    /// Creates an error of the upstream.
     pub fn error(status: u16, message: impl Into<String>) -> Answer {
         Answer { status, text: message.into(), ..Answer::default() }
     }
 
-    /// The same with ids for the tool calls that have none.
+    /// Gives ids to the tool calls that have none.
     #[must_use]
     pub fn with_ids(mut self) -> Answer {
         for call in self.tool_calls.iter_mut().filter(|call| call.id.is_empty()) {
@@ -104,7 +104,7 @@ impl Answer {
         self.status >= 400
     }
 
-    /// The text in the pieces in which it streams. Joined they are the text again.
+    /// Returns the text in the pieces in which it is streamed.
     pub fn text_pieces(&self) -> Vec<&str> {
         if self.text.is_empty() {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Answer {
         cuts.windows(2).map(|cut| &self.text[cut[0]..cut[1]]).collect()
     }
 
-    /// The answer as the value of an `x-lab-script` header: JSON, and ASCII whatever it says.
+    /// Returns the answer as the value of an `x-lab-script` header: JSON in ASCII.
     pub fn to_header(&self) -> String {
         let json = serde_json::to_string(self).expect("an answer is always JSON");
         json.chars().fold(String::with_capacity(json.len()), |mut ascii, letter| {
@@ -135,12 +135,12 @@ impl Answer {
 }
 
 impl ToolCall {
-    /// A call whose id the server makes.
+    /// Creates a call whose id the server makes.
     pub fn new(name: impl Into<String>, arguments: Value) -> ToolCall {
         ToolCall { id: String::new(), name: name.into(), arguments }
     }
 
-    /// The arguments as the string of JSON that OpenAI's formats carry.
+    /// Returns the arguments as the string of JSON that OpenAI's formats carry.
     pub fn arguments_text(&self) -> String {
         self.arguments.to_string()
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_names_only_what_it_cares_about_and_no_unknown_field() {
+    fn a_script_may_leave_out_fields_but_not_invent_them() {
         let answer: Answer = serde_json::from_str(r#"{"text":"hi"}"#).unwrap();
         assert_eq!(answer, Answer::text("hi"));
         assert!(serde_json::from_str::<Answer>(r#"{"txt":"hi"}"#).is_err());

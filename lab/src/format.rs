@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One API's way of asking and answering.
+/// The wire format of an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// OpenAI Chat Completions: `/v1/chat/completions`.
@@ -20,7 +20,7 @@ pub enum Format {
     OllamaChat,
     /// Ollama: `/api/generate`.
     OllamaGenerate,
-    /// MCP over HTTP: JSON-RPC, `tools/call` above all.
+    /// MCP over HTTP: JSON-RPC, mainly `tools/call`.
     Mcp,
     /// A2A: JSON-RPC, `message/send` and `message/stream`.
     A2a,
@@ -32,7 +32,7 @@ impl Format {
     /// The four that [`crate::chat`] can hold a conversation in.
     pub const CHATS: [Format; 4] = [Format::OpenAiChat, Format::Anthropic, Format::Gemini, Format::OllamaChat];
 
-    /// The short name used on command lines and in names of scenarios.
+    /// Returns the short name used on command lines and in names of scenarios.
     pub fn name(self) -> &'static str {
         match self {
             Format::OpenAiChat => "openai",

@@ -1,18 +1,18 @@
-//! The one HTTP client configuration here: whatever proxies the environment names, the loopback interface needs none.
+//! The HTTP clients of this crate. They ignore the environment's proxies, since everything is on the loopback interface.
 
-/// A client that keeps connections.
+/// Returns a client that keeps connections.
 pub fn client() -> reqwest::Client {
     builder().build().expect("no option here can fail")
 }
 
-/// A client that opens a connection for every request.
+/// Returns a client that opens a connection for every request.
 pub fn client_without_keep_alive() -> reqwest::Client {
     builder().pool_max_idle_per_host(0).build().expect("no option here can fail")
 }
 
 fn builder() -> reqwest::ClientBuilder {
-    // `cargo test --workspace` gives this crate the features that the sidecar asks for, TLS among them, and a client then
-    // panics without a provider. That there is one already is no failure.
+    // In a build of the whole workspace reqwest has TLS, which the sidecar asks for, and panics without a provider. The
+    // call fails if there is a provider already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy()
 }

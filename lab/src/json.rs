@@ -1,84 +1,40 @@
 //! JSON with its keys in the order in which services and clients write them.
 //!
-//! `serde_json` sorts keys unless a feature that would change the whole workspace is on, and a body whose `role` comes
-//! after its `content` is not what a decoder meets in the field. Known keys come first, in the order of one list that
-//! fits all formats; the rest follow by name.
+//! `serde_json` sorts keys unless a feature is enabled that would change the whole workspace, and real bodies do not have
+//! `content` before `role`. Known keys come first, in the order of one list that fits all formats; others follow by name.
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The order of the keys that matter to a reader that goes from left to right.
+/// The order of the keys that matter to a decoder that reads from left to right.
+#[rustfmt::skip]
 const ORDER: [&str; 34] = [
-    "jsonrpc",
-    "type",
-    "sequence_number",
-    "id",
-    "kind",
-    "object",
-    "method",
-    "created",
-    "created_at",
-    "model",
-    "system",
-    "index",
-    "output_index",
-    "item_id",
-    "content_index",
-    "role",
-    "name",
-    "arguments",
-    "messages",
-    "contents",
-    "message",
-    "content",
-    "parts",
-    "response",
-    "delta",
-    "text",
-    "choices",
-    "candidates",
-    "output",
-    "stop_reason",
-    "finish_reason",
-    "usage",
-    "stream",
-    "tools",
+    "jsonrpc", "type", "sequence_number", "id", "kind", "object", "method", "created", "created_at", "model", "system",
+    "index", "output_index", "item_id", "content_index", "role", "name", "arguments", "messages", "contents", "message",
+    "content", "parts", "response", "delta", "text", "choices", "candidates", "output", "stop_reason", "finish_reason",
+    "usage", "stream", "tools",
 ];
 
-/// A value as compact JSON.
+/// Returns a value as compact JSON.
 pub fn text(value: &Value) -> String {
-    let mut out = String::new();
-    write(value, &mut out);
-    out
+    serde_json::to_string(&Ordered(value)).expect("a JSON value can be written")
 }
 
-fn write(value: &Value, out: &mut String) {
-    match value {
-        Value::Array(items) => {
-            list(out, ['[', ']'], items.iter(), write);
-        }
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            // Stable: keys of equal rank stay sorted by name.
-            fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
-            list(out, ['{', '}'], fields.into_iter(), |(key, value), out| {
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                write(value, out);
-            });
-        }
-        plain => out.push_str(&plain.to_string()),
-    }
-}
+struct Ordered<'a>(&'a Value);
 
-fn list<T>(out: &mut String, ends: [char; 2], items: impl Iterator<Item = T>, each: impl Fn(T, &mut String)) {
-    out.push(ends[0]);
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            out.push(',');
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            Value::Object(fields) => {
+                let mut fields: Vec<_> = fields.iter().map(|(key, value)| (key, Ordered(value))).collect();
+                // The sort is stable: unknown keys stay sorted by name.
+                fields.sort_by_key(|(key, _)| ORDER.iter().position(|known| known == key).unwrap_or(ORDER.len()));
+                serializer.collect_map(fields)
+            }
+            scalar => scalar.serialize(serializer),
         }
-        each(item, out);
     }
-    out.push(ends[1]);
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Server-sent events, written and read.
+//! Writes and reads server-sent events.
 
 use serde_json::Value;
 
 use crate::json;
 
-/// One event without a name: `data: {...}`.
+/// Returns an event without a name: `data: {...}`.
 pub fn data(value: &Value) -> String {
     format!("data: {}\n\n", json::text(value))
 }
 
-/// One named event; Anthropic, OpenAI's Responses and MCP name theirs.
+/// Returns a named event, as Anthropic, OpenAI's Responses and MCP send them.
 pub fn event(name: &str, value: &Value) -> String {
     format!("event: {name}\ndata: {}\n\n", json::text(value))
 }
 
-/// The JSON of every event in a whole stream. What is not JSON, such as `[DONE]`, is left out.
+/// Returns the JSON of every event in a whole stream. Data that is not JSON, such as `[DONE]`, is left out.
 pub fn read(stream: &str) -> Vec<Value> {
     stream
         .lines()

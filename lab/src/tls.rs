@@ -1,4 +1,4 @@
-//! Certificates, and a client that shows them. Both are openssl's: one test is no reason for a TLS library.
+//! Certificates, and a client that shows them. Both use the openssl command: one test does not justify a TLS library.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use tokio::io::AsyncWriteExt;
 
 use crate::skip;
 
-/// A certificate for each side, in a folder that goes with it.
+/// A certificate for each side, in a folder that is removed with this value.
 #[derive(Debug)]
 pub struct Tls {
     folder: TempDir,
 }
 
-/// Who calls.
+/// The client of a TLS call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// With the client's certificate.
+    /// It shows the client's certificate.
     Certified,
-    /// With none.
+    /// It has no certificate.
     Anonymous,
 }
 
@@ -47,7 +47,8 @@ impl Tls {
         Some(tls)
     }
 
-    /// A listener's end: it has the server's certificate, and trusts the client's without asking for it.
+    /// Returns a listener's transport socket: it has the server's certificate, and accepts the client's but does not
+    /// require it.
     pub fn transport_socket(&self) -> Value {
         let file = |path: PathBuf| json!({"filename": path});
         json!({
@@ -65,7 +66,7 @@ impl Tls {
         })
     }
 
-    /// Sends a request that ends its connection; the answer, head and body.
+    /// Sends a request that ends its connection, and returns the response, head and body.
     pub async fn call(&self, address: SocketAddr, peer: Peer, request: &str) -> String {
         let mut openssl = tokio::process::Command::new("openssl");
         openssl.args(["s_client", "-quiet", "-connect", &address.to_string()]);
@@ -76,7 +77,7 @@ impl Tls {
         let mut child = openssl.spawn().unwrap_or_else(|error| panic!("cannot run openssl: {error}"));
         let mut input = child.stdin.take().expect("its input is piped");
         input.write_all(request.as_bytes()).await.expect("openssl reads its input");
-        // Kept open until the end: openssl would leave before the answer.
+        // The input stays open until the end: openssl would quit before the answer.
         let output = child.wait_with_output().await.expect("openssl ends with the connection");
         drop(input);
         String::from_utf8_lossy(&output.stdout).into_owned()

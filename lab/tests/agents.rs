@@ -1,7 +1,5 @@
 //! Agents behave alike in every format, and go on where they were refused.
 
-use std::time::Duration;
-
 use lab::agent::{Agent, Kind};
 use lab::chat::Caller;
 use lab::{Answer, Format, MockLlm};
@@ -14,7 +12,7 @@ async fn every_kind_of_agent_lives_in_every_format_whole_and_streamed() {
         for format in Format::CHATS {
             for stream in [false, true] {
                 let mut agent = Agent::new(kind, Caller::new(llm.url(), "a"), format, stream);
-                let calls = agent.run(32, Duration::ZERO, |_| ()).await;
+                let calls = agent.run(32).await;
                 assert!(calls.iter().all(|call| call.answered()), "{kind:?} {format} {stream}");
                 lines.push(calls.iter().map(ToString::to_string).collect::<Vec<_>>());
             }
@@ -27,7 +25,7 @@ async fn every_kind_of_agent_lives_in_every_format_whole_and_streamed() {
 async fn histories_grow_as_a_real_clients_do() {
     let llm = MockLlm::start().await;
     let mut agent = Agent::new(Kind::ToolCalling, Caller::new(llm.url(), "a"), Format::OpenAiChat, false);
-    agent.run(3, Duration::ZERO, |_| ()).await;
+    agent.run(3).await;
     let roles: Vec<Vec<String>> = llm
         .received()
         .iter()
@@ -46,7 +44,7 @@ async fn a_refused_agent_asks_again_and_shows_the_error_in_full() {
     let refusal = "agent a is inactive: it was deactivated by the kill switch, and a person must activate it again";
     let refusing = always(&llm, &Answer::error(403, refusal));
     let mut refused = Agent::new(Kind::Alternating, refusing, Format::Anthropic, false);
-    let calls = refused.run(3, Duration::ZERO, |_| ()).await;
+    let calls = refused.run(3).await;
     assert!(calls.iter().all(|call| !call.answered() && call.asked == calls[0].asked), "{calls:?}");
     let line = calls[2].to_string();
     assert!(line.starts_with("   3  Deploy the new release"), "{line}");
@@ -57,7 +55,7 @@ async fn a_refused_agent_asks_again_and_shows_the_error_in_full() {
 async fn an_answer_without_the_planned_tool_call_does_not_stop_an_agent() {
     let llm = MockLlm::start().await;
     let mut agent = Agent::new(Kind::Healthy, always(&llm, &Answer::text("no tool")), Format::Gemini, false);
-    let calls = agent.run(4, Duration::ZERO, |_| ()).await;
+    let calls = agent.run(4).await;
     assert!(calls.iter().all(|call| call.to_string().ends_with("200  no tool")), "{calls:?}");
     assert!(calls[3].asked.starts_with("read_file -> "), "{}", calls[3].asked);
 }

@@ -16,13 +16,13 @@ async fn every_scenario_passes_through_a_plain_envoy_unrefused() {
     let envoy = Envoy::start(&envoy_yaml(&EnvoyConfig::new(llm.address())), 2).await;
     let mut sent = 0;
     for scenario in scenario::all() {
-        let replies = scenario.play(&Caller::new(envoy.url(), &scenario.name)).await.unwrap();
+        let replies = scenario.play(&Caller::new(envoy.url(), scenario.name)).await.unwrap();
         assert_eq!(first_refused(&replies), None, "{}", scenario.name);
         for (reply, step) in replies.iter().zip(&scenario.steps) {
             assert_eq!(reply.status, step.answer.status, "{}: {}", scenario.name, reply.body);
             assert_eq!(reply.answer().text, step.answer.text, "{}", scenario.name);
         }
-        assert_eq!(llm.received_from(&scenario.name).len(), scenario.steps.len(), "{}", scenario.name);
+        assert_eq!(llm.received_from(scenario.name).len(), scenario.steps.len(), "{}", scenario.name);
         sent += scenario.steps.len() as u64;
     }
     wait_until("Envoy has counted them all", SOON, || async {

@@ -1,10 +1,10 @@
-//! Holds docs/specification.md to the tests: what it names exists, and what exists here it names.
+//! Checks docs/specification.md against the tests: every test that it names exists, and it names every scenario here.
 
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../docs/specification.md");
 
-/// Where scenarios are held that the page must name.
+/// The files whose scenarios the page must name.
 const SCENARIOS: [(&str, &str); 6] = [
     ("simhash.rs", include_str!("simhash.rs")),
     ("normalization.rs", include_str!("normalization.rs")),
@@ -14,10 +14,10 @@ const SCENARIOS: [(&str, &str); 6] = [
     ("state.rs", include_str!("state.rs")),
 ];
 
-/// Where a scenario may be held instead of in a test of this crate.
+/// Tests outside this crate that may cover a scenario.
 const ELSEWHERE: [&str; 3] = ["sidecar tests", "dashboard tests", "Envoy tests"];
 
-/// The rows of the page's tables of scenarios: a scenario, and what holds it.
+/// Returns the rows of the page's tables: a scenario, and the tests that cover it.
 fn rows() -> Vec<(&'static str, &'static str)> {
     let scenarios = PAGE.split("\n## What sampling misses").next().unwrap_or_default();
     let row = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
@@ -47,37 +47,37 @@ fn is_test(name: &str, sources: &str) -> bool {
 fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
-    for directory in ["src", "hot", "tests"] {
+    for directory in ["src", "tests"] {
         sources(&root.join(directory), &mut text);
     }
-    for (scenario, held_by) in rows() {
-        for name in names(held_by) {
+    for (scenario, tests) in rows() {
+        for name in names(tests) {
             assert!(is_test(name, &text), "no test `{name}` for {scenario}");
         }
     }
 }
 
 #[test]
-fn every_scenario_is_held_somewhere() {
+fn every_scenario_has_tests() {
     let rows = rows();
     assert!(rows.len() >= 30, "{} rows", rows.len());
-    for (scenario, held_by) in rows {
-        let elsewhere = ELSEWHERE.iter().any(|place| held_by.contains(place));
-        assert!(elsewhere || names(held_by).next().is_some(), "{scenario} is held by {held_by}");
+    for (scenario, tests) in rows {
+        let elsewhere = ELSEWHERE.iter().any(|place| tests.contains(place));
+        assert!(elsewhere || names(tests).next().is_some(), "{scenario}: {tests}");
     }
 }
 
 #[test]
-fn a_scenario_that_this_crate_holds_has_a_test_of_its_name() {
-    for (scenario, held_by) in rows() {
+fn the_first_test_of_a_scenario_has_its_name() {
+    for (scenario, tests) in rows() {
         let own_name = scenario.to_lowercase().replace(' ', "_");
-        let held_here = names(held_by).next();
-        assert!(held_here.is_none_or(|first| first == own_name), "{scenario} is held by {held_here:?} first");
+        let first = names(tests).next();
+        assert!(first.is_none_or(|first| first == own_name), "{scenario}: {first:?}");
     }
 }
 
 #[test]
-fn every_test_of_a_scenario_stands_on_the_page() {
+fn every_test_of_a_scenario_is_on_the_page() {
     for (file, source) in SCENARIOS {
         let tests = source.split("#[test]\nfn ").skip(1).filter_map(|rest| rest.split_once('('));
         for (name, body) in tests {

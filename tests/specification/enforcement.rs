@@ -1,11 +1,12 @@
-//! Requirements: Kill Switch Enforcement, in both its forms, and Deactivation Reason Tracking.
+//! Requirements: Kill Switch Enforcement in both forms, and Deactivation Reason Tracking.
 //!
-//! `action: deactivate` is the current specification, `action: block` its predecessor.
+//! `action: deactivate` is the current specification, and `action: block` its predecessor.
 
 use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport};
 use serde_json::{Value, json};
 
-use crate::common::words;
+use lab::Answer;
+
 use crate::proxy::{Proxy, error};
 
 fn enabled(action: &str) -> Value {
@@ -32,11 +33,11 @@ fn use_standard_inactive_response() {
     proxy.refused_at(6);
     for question in ["Where is my order?", "Something else entirely."] {
         // THEN subsequent requests SHALL receive standard inactive agent response (not 429)
-        let reply = proxy.call(&crate::ask(question), words("never sent")).unwrap();
+        let reply = proxy.call(&crate::ask(question), &Answer::text("never sent")).unwrap();
         assert_eq!(reply.status, 403);
         assert_eq!(error(&reply)["code"], "agent_inactive");
     }
-    // ... the same as an agent that a person deactivated, but for the reason given:
+    // An agent that a person deactivated gets the same response, with another reason.
     let mut by_hand = Proxy::new(json!({"active": false, "deactivated_by": "manual"}));
     let reply = by_hand.repeat().unwrap();
     assert_eq!((reply.status, &error(&reply)["code"]), (403, &json!("agent_inactive")));
@@ -64,7 +65,7 @@ fn report(proxy: &Proxy, action: Action) -> Value {
     serde_json::to_value(report).unwrap()
 }
 
-/// What the sidecar makes the event of: the event itself is held by its own tests.
+/// Checks the details of which the sidecar makes the event. The event itself is covered by the sidecar's tests.
 fn assert_details(report: &Value) {
     assert_eq!((&report["score"], &report["threshold"]), (&json!(13.0), &json!(10.0)));
     assert_eq!((&report["window_size"], &report["agent_id"]), (&json!(20), &json!("bot")));
@@ -113,7 +114,7 @@ fn include_retry_information() {
         assert_eq!(error(&reply)["retry_after_seconds"], seconds, "{later_ms} ms later");
         assert!(reply.headers.contains(&("retry-after", seconds.to_string())));
     }
-    // ... and once that time is up the agent is served again, with a fresh window:
+    // After that time the agent is served again, with a fresh window.
     proxy.now_ms = start + 30_000;
     assert_eq!(proxy.refused_at(10), Some(6));
 }
@@ -131,7 +132,7 @@ fn record_blocked_event() {
 }
 
 #[test]
-fn observing_refuses_nothing_and_scores_all_the_same() {
+fn observing_refuses_nothing_but_scores() {
     let mut proxy = Proxy::new(enabled("observe"));
     assert_eq!(proxy.refused_at(30), None);
     assert!(proxy.agent.last().value() > proxy.record.threshold);

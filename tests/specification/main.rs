@@ -1,10 +1,9 @@
-//! The specification, scenario by scenario: each test has the name of the scenario that it holds, and its comments are
-//! the scenario's own WHEN and THEN. docs/specification.md lists them all, with those that are held elsewhere.
+//! The specification, scenario by scenario: each test has the name of the scenario that it checks, and its comments quote
+//! the scenario's WHEN and THEN. docs/specification.md lists all scenarios, including those that other tests check.
 //!
-//! Where both ways of counting apply, both are held to the scenario.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // helpers of tests
+//! If a scenario applies to both ways of counting, both are checked.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
-#[path = "../common/mod.rs"]
 mod common;
 
 mod configuration;
@@ -13,6 +12,8 @@ mod enforcement;
 mod literal;
 mod normalization;
 mod proxy;
+mod reasons;
+mod scenarios;
 mod scoring;
 mod simhash;
 mod smaller_cases;
@@ -22,6 +23,8 @@ use agent_kill_switch::decode::request::request;
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::turn::Turn;
 use agent_kill_switch::wire::Counting;
+use lab::Format;
+use lab::chat::Request;
 use serde_json::{Value, json};
 
 /// Both ways of counting.
@@ -33,7 +36,7 @@ fn fingerprint(text: &str) -> Fingerprint {
     fingerprinter.finish()
 }
 
-/// The Hamming distance of two texts.
+/// Returns the Hamming distance of two texts.
 fn distance(a: &str, b: &str) -> u32 {
     fingerprint(a).simhash.distance(fingerprint(b).simhash)
 }
@@ -43,7 +46,12 @@ fn turn(body: &Value, counting: Counting) -> Turn {
     request(b"/v1/chat/completions", body.as_bytes(), counting, &mut Fingerprinter::default()).unwrap()
 }
 
-/// A request with one user message.
-fn ask(text: &str) -> Value {
-    json!({"messages": [{"role": "user", "content": text}]})
+/// Returns a chat request with this body.
+fn chat(body: Value) -> Request {
+    Request::new(Format::OpenAiChat, "/v1/chat/completions", body)
+}
+
+/// Returns a chat request with one user message.
+fn ask(text: &str) -> Request {
+    chat(json!({"messages": [{"role": "user", "content": text}]}))
 }

@@ -49,10 +49,7 @@ fn normalize_whitespace() {
 fn extract_user_message() {
     // WHEN request contains multi-turn conversation (messages array)
     let conversation = |blocks: bool| {
-        let content = |text: &str| match blocks {
-            true => json!([{"type": "text", "text": text}]),
-            false => json!(text),
-        };
+        let content = |text: &str| if blocks { json!([{"type": "text", "text": text}]) } else { json!(text) };
         json!({"messages": [
             {"role": "system", "content": content("You are a helpful assistant.")},
             {"role": "user", "content": content("What is the capital of France?")},
@@ -67,6 +64,6 @@ fn extract_user_message() {
             let expected = fingerprint("And how many people live there?");
             assert_eq!(input(&conversation(blocks)), expected, "{counting:?}, blocks: {blocks}");
         }
-        assert_eq!(input(&ask("And how many people live there?")), input(&conversation(false)));
+        assert_eq!(input(&ask("And how many people live there?").body), input(&conversation(false)));
     }
 }

@@ -1,6 +1,6 @@
-//! One agent behind the proxy: policy, window, verdict and refusal in the order in which the filter joins them.
+//! An agent behind the proxy: policy, window, verdict and refusal in the order in which the filter uses them.
 //!
-//! No host: what the filter does with Envoy's own means is held by the tests through Envoy.
+//! There is no host here. Whatever involves Envoy is covered by tests/envoy.
 
 use agent_kill_switch::agent::Record;
 use agent_kill_switch::config::InactiveReply;
@@ -11,9 +11,12 @@ use agent_kill_switch::turn::Format;
 use agent_kill_switch::wire::AgentPolicy;
 use serde_json::{Value, json};
 
-use crate::common::{Agent, Upstream, words};
+use lab::Answer;
+use lab::chat::Request;
 
-/// What the sidecar says of an agent: these fields, and of all others the defaults.
+use crate::common::Agent;
+
+/// Returns an agent's policy as the sidecar sends it: these fields, and defaults for all others.
 pub fn policy(fields: Value) -> AgentPolicy {
     let mut policy = json!({"agent_id": "bot", "active": true});
     policy.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap_or_default());
@@ -34,7 +37,7 @@ impl Proxy {
         proxy
     }
 
-    /// The sidecar has news of the agent.
+    /// Applies a policy update from the sidecar.
     pub fn sync(&mut self, fields: Value) {
         self.apply(Record::updated(Some(&self.record), &policy(fields), 1));
     }
@@ -50,8 +53,8 @@ impl Proxy {
         self.record = record;
     }
 
-    /// The refusal, or nothing where the request is forwarded.
-    pub fn call(&mut self, body: &Value, upstream: Upstream) -> Option<Reply> {
+    /// Returns the refusal, or `None` if the request is forwarded.
+    pub fn call(&mut self, request: &Request, answer: &Answer) -> Option<Reply> {
         if !self.record.active {
             return Some(refusal(Cause::Inactive { by: self.record.deactivated_by }));
         }
@@ -62,7 +65,7 @@ impl Proxy {
         if !self.record.enabled {
             return None;
         }
-        match self.agent.call(body, upstream) {
+        match self.agent.call(request, answer) {
             Verdict::Allow | Verdict::WouldKill => None,
             Verdict::Kill => {
                 self.apply(self.record.killed());
@@ -75,12 +78,12 @@ impl Proxy {
         }
     }
 
-    /// One turn of a plain loop.
+    /// Makes one call of a plain loop.
     pub fn repeat(&mut self) -> Option<Reply> {
-        self.call(&crate::ask("Where is my order?"), words("I cannot find that order in the system."))
+        self.call(&crate::ask("Where is my order?"), &Answer::text("I cannot find that order in the system."))
     }
 
-    /// The request of a plain loop, from 1, that is the first to be refused.
+    /// Returns the number of the request of a plain loop, from 1, that is the first to be refused.
     pub fn refused_at(&mut self, requests: usize) -> Option<usize> {
         (1..=requests).find(|_| self.repeat().is_some())
     }
@@ -101,7 +104,7 @@ fn refusal(cause: Cause) -> Reply {
     refusal.reply()
 }
 
-/// The error in a refusal's body.
+/// Returns the error in a refusal's body.
 pub fn error(reply: &Reply) -> Value {
     let body: Value = serde_json::from_slice(&reply.body).unwrap();
     body["error"].clone()

@@ -9,10 +9,10 @@ use agent_kill_switch::turn::Answer;
 use agent_kill_switch::wire::{Counting, Signals};
 use serde_json::{Value, json};
 
-use crate::COUNTINGS;
-use crate::common::{Agent, Conversation, sentence};
+use crate::common::{Agent, sentence};
+use crate::{COUNTINGS, chat};
 
-/// The score of a call after these, with the default window.
+/// Returns the score of a call after these, with the default window.
 fn score(counting: Counting, past: &[Call], now: Call) -> Score {
     let scorer = Scorer { window_size: 20, counting, rules: Rules::default() };
     let mut window = Window::empty(0, counting);
@@ -23,7 +23,7 @@ fn score(counting: Counting, past: &[Call], now: Call) -> Score {
     scorer.score(&mut window, now).0
 }
 
-/// A fingerprint with this many bits set.
+/// Returns a fingerprint with this many bits set.
 fn bits(count: u32) -> Fingerprint {
     Fingerprint { simhash: SimHash((1 << count) - 1), digest: 7, informative: true }
 }
@@ -43,7 +43,7 @@ fn score_calculation() {
         let score = Score::of(signals);
         assert_eq!((score.value(), score.signals), (expected, signals));
     }
-    // ... of the calls as they happened, in a plain loop:
+    // The scores of the calls of a plain loop:
     let expected: [(u32, u32, f64); 7] =
         [(0, 0, 0.0), (1, 0, 1.0), (2, 1, 4.0), (3, 2, 7.0), (4, 3, 10.0), (5, 4, 13.0), (6, 5, 16.0)];
     for counting in COUNTINGS {
@@ -83,15 +83,16 @@ fn response_similarity_check() {
     }
 }
 
-/// The tool signal after these steps, each a tool's name, its arguments as the model wrote them, and its result.
+/// Returns the tool signal after these steps: a tool's name, its arguments as the model wrote them, and its result.
 fn repeated(counting: Counting, steps: &[(&str, &str, String)]) -> u32 {
-    let (mut agent, mut chat) = (Agent::with(20, 50.0, counting), Conversation::new("Look into it."));
+    let mut agent = Agent::with(20, 50.0, counting);
+    let mut messages = vec![json!({"role": "user", "content": "Look into it."})];
     for (id, (name, arguments, result)) in steps.iter().enumerate() {
         let call = json!({"id": format!("call_{id}"), "type": "function",
             "function": {"name": name, "arguments": arguments}});
-        chat.messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
-        chat.messages.push(json!({"role": "tool", "tool_call_id": format!("call_{id}"), "content": result}));
-        agent.ask(&chat.body());
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("call_{id}"), "content": result}));
+        agent.ask(&chat(json!({"messages": messages})));
     }
     agent.last().signals.repeated_tool_calls
 }
@@ -107,16 +108,16 @@ fn tool_call_repetition_check() {
         assert_eq!(repeated(counting, &identical), 2, "{counting:?}");
         let in_other_words =
             calls([r#"{"path":"a","line":1}"#, r#"{ "line": 1, "path": "a" }"#, r#"{"line":1,"path":"\u0061"}"#]);
-        assert_eq!(repeated(counting, &in_other_words), 2, "order and white space say nothing, {counting:?}");
-        // ... and others not:
+        assert_eq!(repeated(counting, &in_other_words), 2, "order and white space do not matter, {counting:?}");
+        // Different arguments or names are not repeated:
         let arguments = calls([r#"{"path":"a","line":1}"#, r#"{"path":"a","line":2}"#, r#"{"path":"a","line":3}"#]);
         assert_eq!(repeated(counting, &arguments), 0, "numbers in arguments count, {counting:?}");
         let names = ["read", "list", "stat"].map(|name| (name, r#"{"path":"a"}"#, same()));
         assert_eq!(repeated(counting, &names), 0, "{counting:?}");
     }
-    let poll = |number: usize| ("status", "{}", sentence(number));
+    let poll = |number| ("status", "{}", sentence(number));
     let changing = [poll(1), poll(2), poll(3)];
-    assert_eq!(repeated(Counting::Literal, &changing), 2, "to the letter: name and arguments");
+    assert_eq!(repeated(Counting::Literal, &changing), 2, "name and arguments only");
     assert_eq!(repeated(Counting::Progress, &changing), 0, "a new result is progress");
 }
 
@@ -126,7 +127,7 @@ fn tools_that_are_declared_and_not_called_are_no_tool_calls() {
         let mut agent = Agent::with(20, 50.0, counting);
         let tools: Value = json!([{"type": "function", "function": {"name": "search", "parameters": {}}}]);
         for number in 0..5 {
-            agent.ask(&json!({"messages": [{"role": "user", "content": sentence(number)}], "tools": tools}));
+            agent.ask(&chat(json!({"messages": [{"role": "user", "content": sentence(number)}], "tools": tools})));
         }
         assert_eq!(agent.highest(), 0.0, "{counting:?}");
     }

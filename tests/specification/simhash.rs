@@ -17,7 +17,7 @@ fn similar_texts_produce_similar_hashes() {
     for (a, b) in pairs {
         // THEN their SimHash Hamming distance SHALL be less than 3
         assert!(distance(a, b) < 3, "{a:?} {b:?}");
-        assert_eq!(distance(a, b), 0, "{a:?} {b:?}: and it is none at all");
+        assert_eq!(distance(a, b), 0, "{a:?} {b:?}: there is no difference at all");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Smaller cases that a detector of this kind is held to.
+//! Smaller cases that a detector of this kind must get right.
 
 use agent_kill_switch::agent::Record;
 use agent_kill_switch::fingerprint::Fingerprint;
@@ -6,11 +6,12 @@ use agent_kill_switch::fingerprint::display::normalised;
 use agent_kill_switch::fingerprint::simhash::SimHash;
 use agent_kill_switch::policy::check_settings;
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
+use lab::Answer;
 use serde_json::{Value, json};
 
-use crate::common::sentence;
+use crate::common::{Agent, killed_at, sentence};
 use crate::proxy::policy;
-use crate::{COUNTINGS, distance, fingerprint, turn};
+use crate::{COUNTINGS, chat, distance, fingerprint, turn};
 
 #[test]
 fn the_defaults_are_off_window_20_threshold_10() {
@@ -20,7 +21,7 @@ fn the_defaults_are_off_window_20_threshold_10() {
 }
 
 #[test]
-fn news_of_one_setting_keep_the_rest() {
+fn an_update_of_one_setting_keeps_the_rest() {
     let settings = json!({"kill_switch_enabled": true, "kill_switch_window_size": 30, "kill_switch_threshold": 12.5,
         "action": "block", "counting": "literal", "retry_after_seconds": 90, "generation": 3});
     let before = Record::new(&policy(settings.clone()), 1).blocked(1_000);
@@ -30,7 +31,7 @@ fn news_of_one_setting_keep_the_rest() {
         let after = Record::updated(Some(&before), &policy(changed), 1);
         let undone = Record { window_size: before.window_size, threshold: before.threshold, ..after };
         assert_ne!(after, before, "{field}");
-        assert_eq!(undone, before, "{field}, and with it the time that the agent is still blocked");
+        assert_eq!(undone, before, "{field}: the rest is unchanged, also the time until which the agent is blocked");
     }
 }
 
@@ -54,7 +55,7 @@ fn volatile_text_becomes_placeholders_and_words_are_never_eaten() {
 }
 
 #[test]
-fn what_is_asked_is_looked_for_in_this_order() {
+fn the_input_is_taken_from_the_first_of_these_places() {
     let user = |content: Value| json!({"role": "user", "content": content});
     let system = json!({"role": "system", "content": "Only instructions here."});
     let blocks = json!([{"type": "text", "text": "Where is it?"}]);
@@ -66,7 +67,7 @@ fn what_is_asked_is_looked_for_in_this_order() {
         ("input where there are no messages", json!({"input": "Where is it?"})),
     ];
     for counting in COUNTINGS {
-        // In progress counting all that came since the model spoke is new.
+        // Progress counting reads everything since the model last spoke, not only the last user message.
         let spoken = json!({"messages": [user(json!("First.")), {"role": "assistant", "content": "Done."},
             user(json!("Where is it?"))]});
         let skipped = usize::from(counting == Counting::Progress);
@@ -74,7 +75,11 @@ fn what_is_asked_is_looked_for_in_this_order() {
             assert_eq!(turn(body, counting).input, fingerprint("Where is it?"), "{what}, {counting:?}");
         }
         let without_user = turn(&json!({"messages": [system]}), counting).input;
-        assert_eq!(without_user, fingerprint("Only instructions here."), "else the last message, {counting:?}");
+        assert_eq!(
+            without_user,
+            fingerprint("Only instructions here."),
+            "without a user message the last message, {counting:?}"
+        );
         let null = turn(&json!({"messages": [user(Value::Null)]}), counting).input;
         assert_eq!(null, Fingerprint { informative: false, ..fingerprint("") }, "null is empty, {counting:?}");
     }
@@ -129,14 +134,14 @@ fn settings_out_of_bounds_are_refused() {
 #[test]
 fn the_highest_score_that_bounds_the_threshold_can_be_reached() {
     for counting in COUNTINGS {
-        let mut agent = crate::common::Agent::with(20, 83.4, counting);
+        let mut agent = Agent::with(20, 83.4, counting);
         let call = json!({"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}});
-        let body = json!({"messages": [
+        let request = chat(json!({"messages": [
             {"role": "user", "content": "Find it."},
             {"role": "assistant", "content": null, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "content": "nothing was found anywhere"},
-        ]});
-        let killed = crate::common::killed_at(20, |_| agent.call(&body, crate::common::words("I am still looking.")));
+        ]}));
+        let killed = killed_at(20, |_| agent.call(&request, &Answer::text("I am still looking.")));
         assert_eq!((killed, agent.last().value()), (Some(20), 83.5), "{counting:?}");
     }
 }

@@ -4,7 +4,7 @@ use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::turn::Answer;
 use serde_json::json;
 
-use crate::common::{Agent, Upstream, sentence, words};
+use crate::common::{Agent, sentence};
 use crate::proxy::Proxy;
 use crate::{COUNTINGS, fingerprint};
 
@@ -42,23 +42,19 @@ fn window_overflow() {
 
 #[test]
 fn response_hash_capture() {
-    let answer = "I cannot find that order in the system.";
-    let events = ["I cannot find ", "that order in ", "the system."]
-        .map(|piece| format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": piece}}]})));
-    let streamed = Upstream {
-        status: 200,
-        content_type: "text/event-stream",
-        body: (events.concat() + "data: [DONE]\n\n").into_bytes(),
-    };
+    let text = "I cannot find that order in the system.";
     for counting in COUNTINGS {
-        let mut agent = Agent::with(20, 1000.0, counting);
-        let (_, sequence, format) = agent.ask(&crate::ask("Where is my order?"));
-        assert_eq!(agent.window.calls()[0].answer, Answer::Unknown);
-        // WHEN response is received from LLM
-        for response in [&words(answer), &streamed] {
-            agent.answer(sequence, format, response);
+        for stream in [false, true] {
+            let mut agent = Agent::with(20, 1000.0, counting);
+            let mut request = crate::ask("Where is my order?");
+            request.body["stream"] = json!(stream);
+            let (_, pending) = agent.ask(&request);
+            assert_eq!(agent.window.calls()[0].answer, Answer::Unknown);
+            // WHEN response is received from LLM
+            agent.answer(&pending, &lab::Answer::text(text));
             // THEN response content SHALL be hashed and stored in window
-            assert_eq!(agent.window.calls()[0].answer, Answer::Text(fingerprint(answer)), "{counting:?}");
+            let stored = agent.window.calls()[0].answer;
+            assert_eq!(stored, Answer::Text(fingerprint(text)), "{counting:?}, stream: {stream}");
         }
     }
 }

@@ -1,29 +1,24 @@
-//! A conversation in Anthropic Messages. All content is in blocks: the string form is a shorthand that agents with tools
-//! do not use.
+//! A conversation in Anthropic Messages. All content is in blocks: agents with tools do not use the shorter string form.
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Growing, Request, SYSTEM, TOOLS, Turn, schema};
+use super::{Conversation, Growing, Request, SYSTEM, Turn, text, tools};
 use crate::answer::{Answer, ToolCall};
 use crate::format::Format;
 use crate::sse;
 
 pub(super) fn request(conversation: &Conversation) -> Request {
     let messages: Vec<Value> = conversation.turns.iter().map(turn).collect();
-    let tools: Vec<Value> = TOOLS
-        .iter()
-        .map(|(name, description)| json!({"name": name, "description": description, "input_schema": schema()}))
-        .collect();
     let system = json!([{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]);
     let mut body = json!({
-        "model": conversation.model, "max_tokens": 1024, "system": system, "messages": messages, "tools": tools,
+        "model": conversation.model, "max_tokens": 1024, "system": system, "messages": messages,
+        "tools": tools("input_schema"),
     });
     if conversation.stream {
         body["stream"] = json!(true);
     }
-    let headers = [("x-api-key", "sk-ant-lab"), ("anthropic-version", "2023-06-01")];
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    Request { format: Format::Anthropic, path: "/v1/messages".to_owned(), headers, body }
+    let request = Request::new(Format::Anthropic, "/v1/messages", body);
+    request.with("x-api-key", "sk-ant-lab").with("anthropic-version", "2023-06-01")
 }
 
 fn turn(turn: &Turn) -> Value {
@@ -59,10 +54,9 @@ pub(super) fn read(body: &str) -> Answer {
 fn read_whole(whole: &Value) -> Answer {
     let mut answer = Answer::default();
     for block in whole["content"].as_array().into_iter().flatten() {
-        answer.text.push_str(block["text"].as_str().unwrap_or_default());
+        answer.text.push_str(text(&block["text"]));
         if block["type"] == "tool_use" {
-            let id = block["id"].as_str().unwrap_or_default().to_owned();
-            let name = block["name"].as_str().unwrap_or_default().to_owned();
+            let [id, name] = ["id", "name"].map(|key| text(&block[key]).to_owned());
             answer.tool_calls.push(ToolCall { id, name, arguments: block["input"].clone() });
         }
     }
@@ -70,14 +64,14 @@ fn read_whole(whole: &Value) -> Answer {
 }
 
 fn read_events(events: &[Value]) -> Answer {
-    let (mut text, mut calls) = (String::new(), Growing::default());
+    let (mut said, mut calls) = (String::new(), Growing::default());
     for event in events {
         let block = &event["content_block"];
         if block["type"] == "tool_use" {
             calls.begin(&block["id"], &block["name"]);
         }
-        text.push_str(event["delta"]["text"].as_str().unwrap_or_default());
+        said.push_str(text(&event["delta"]["text"]));
         calls.more(&event["delta"]["partial_json"]);
     }
-    Answer { text, tool_calls: calls.done(), ..Answer::default() }
+    Answer { text: said, tool_calls: calls.done(), ..Answer::default() }
 }

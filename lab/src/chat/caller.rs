@@ -1,4 +1,4 @@
-//! Sends requests and tells what came back, whoever answered: the upstream or a filter in between.
+//! Sends requests and reports what came back, from the upstream or from a filter before it.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::{Request, read};
 use crate::answer::Answer;
 use crate::format::Format;
-use crate::llm::{script, wire};
+use crate::llm::script;
+use crate::wire;
 
 /// A client with a base URL and headers of its own.
 #[derive(Clone, Debug)]
@@ -16,10 +17,10 @@ pub struct Caller {
     headers: Vec<(String, String)>,
 }
 
-/// What a call got.
+/// The response to a call.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The format that was asked in.
+    /// The format of the request.
     pub format: Format,
     /// The status.
     pub status: u16,
@@ -30,34 +31,34 @@ pub struct Reply {
 }
 
 impl Caller {
-    /// Calls `base` as this agent.
+    /// Creates a client that calls `base` as this agent.
     pub fn new(base: impl Into<String>, agent_id: &str) -> Caller {
         let base = base.into().trim_end_matches('/').to_owned();
         Caller { http: crate::http::client(), base, headers: Vec::new() }.with("x-agent-id", agent_id)
     }
 
-    /// Sends this header as well.
+    /// Adds a header to every call.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Caller {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same client, with its connections, as another agent.
+    /// Returns the same client, with its connections, for another agent.
     #[must_use]
     pub fn as_agent(mut self, agent_id: &str) -> Caller {
         self.headers.retain(|(name, _)| name != "x-agent-id");
         self.with("x-agent-id", agent_id)
     }
 
-    /// Every call on a connection of its own, which is how to reach all of Envoy's workers.
+    /// Makes every call on a connection of its own, so that calls reach all of Envoy's workers.
     #[must_use]
     pub fn without_keep_alive(mut self) -> Caller {
         self.http = crate::http::client_without_keep_alive();
         self
     }
 
-    /// Sends a request; with a script, the mock LLM answers that. A script among the caller's own headers goes before it.
+    /// Sends a request, with the answer that the mock LLM is to give. A script among the caller's own headers has priority.
     pub async fn call(&self, request: &Request, script: Option<&Answer>) -> Result<Reply, reqwest::Error> {
         let mut call = self.http.post(format!("{}{}", self.base, request.path)).body(request.body_text());
         call = call.header("content-type", "application/json");
@@ -79,7 +80,7 @@ impl Reply {
         self.headers.contains_key(wire::ANSWERED)
     }
 
-    /// The answer read from the body; of an error, its status and its message.
+    /// Reads the answer from the body; if it is an error, its status and message.
     pub fn answer(&self) -> Answer {
         if self.status >= 400 {
             return Answer::error(self.status, self.error_message());
@@ -87,7 +88,7 @@ impl Reply {
         read(self.format, &self.body)
     }
 
-    /// The message that a person would see of an error in any API's shape; the body where there is none.
+    /// Returns the message of an error in any API's shape, or the body if there is none.
     pub fn error_message(&self) -> String {
         let json: Value = serde_json::from_str(&self.body).unwrap_or_default();
         let error = &json["error"];
@@ -95,12 +96,12 @@ impl Reply {
         message.unwrap_or(self.body.as_str()).to_owned()
     }
 
-    /// The body as JSON; null if it is not.
+    /// Returns the body as JSON, or null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// A header's value; empty if it is missing.
+    /// Returns a header's value, or an empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

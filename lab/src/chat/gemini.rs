@@ -2,26 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Request, SYSTEM, TOOLS, Turn, schema};
+use super::{Conversation, Request, SYSTEM, Turn, text, tools};
 use crate::answer::{Answer, ToolCall};
 use crate::format::Format;
 use crate::sse;
 
 pub(super) fn request(conversation: &Conversation) -> Request {
     let contents: Vec<Value> = conversation.turns.iter().map(turn).collect();
-    let tools: Vec<Value> = TOOLS
-        .iter()
-        .map(|(name, description)| json!({"name": name, "description": description, "parametersJsonSchema": schema()}))
-        .collect();
     let body = json!({
         "contents": contents,
         "systemInstruction": {"parts": [{"text": SYSTEM}]},
-        "tools": [{"functionDeclarations": tools}],
+        "tools": [{"functionDeclarations": tools("parametersJsonSchema")}],
     });
     let method = if conversation.stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
     let path = format!("/v1beta/models/{}:{method}", conversation.model);
-    let headers = vec![("x-goog-api-key".to_owned(), "lab".to_owned())];
-    Request { format: Format::Gemini, path, headers, body }
+    Request::new(Format::Gemini, path, body).with("x-goog-api-key", "lab")
 }
 
 fn turn(turn: &Turn) -> Value {
@@ -51,7 +46,7 @@ pub(super) fn read(body: &str) -> Answer {
     let mut answer = Answer::default();
     let parts = responses.iter().filter_map(|response| response["candidates"][0]["content"]["parts"].as_array());
     for part in parts.flatten() {
-        answer.text.push_str(part["text"].as_str().unwrap_or_default());
+        answer.text.push_str(text(&part["text"]));
         if let Some(name) = part["functionCall"]["name"].as_str() {
             answer.tool_calls.push(ToolCall::new(name, part["functionCall"]["args"].clone()));
         }

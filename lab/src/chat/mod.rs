@@ -1,22 +1,26 @@
 //! Conversations as real clients send them: the history grows with every call, tool calls carry ids, tools and a system
 //! prompt are declared each time.
 //!
-//! Holds what was said in no API's words; [`Conversation::request`] renders it in one format. Sends nothing: that is
-//! [`Caller`]'s part.
+//! Long histories are shortened, as clients do to stay within a model's context. A conversation is kept independently of
+//! any API; [`Conversation::request`] renders it in one format. Nothing is sent here: see `Caller`.
 
 mod anthropic;
+#[cfg(not(target_arch = "wasm32"))]
 mod caller;
 mod gemini;
 mod ollama;
 mod openai;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+#[cfg(not(target_arch = "wasm32"))]
 pub use caller::{Caller, Reply};
 
 use crate::answer::{Answer, ToolCall};
 use crate::format::Format;
 use crate::json;
+use crate::wire::{self, Ask, Rendered};
 
 const SYSTEM: &str = "You are a careful assistant. Use the tools that you have; answer briefly.";
 const TOOLS: [(&str, &str); 6] = [
@@ -28,14 +32,17 @@ const TOOLS: [(&str, &str); 6] = [
     ("fetch", "Fetch a page"),
 ];
 
+/// How many turns a history has at most. An odd number: the first message, and pairs of an answer and what followed it.
+const TURNS_MAX: usize = 63;
+
 /// What an agent contributes to its next call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// A message that opens a new conversation.
     Open(String),
-    /// The user's next message in the same one.
+    /// The user's next message in the same conversation.
     User(String),
-    /// What the tools returned that the last answer called, in its order.
+    /// The results of the tools that the last answer called, in its order.
     Results(Vec<String>),
     /// Nothing new: the same request once more, as a client retries.
     Again,
@@ -48,7 +55,7 @@ pub struct Conversation {
     pub format: Format,
     /// Whether answers are streamed.
     pub stream: bool,
-    /// The model asked for.
+    /// The model that is asked for.
     pub model: String,
     turns: Vec<Turn>,
 }
@@ -63,30 +70,52 @@ enum Turn {
 /// A request, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its format, which is also the answer's.
+    /// The format of the request and of its answer.
     pub format: Format,
     /// Path and query.
     pub path: String,
-    /// Headers that the API asks for.
+    /// The headers that the API asks for.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Value,
 }
 
 impl Request {
-    /// The body as it is sent.
+    /// Creates a request without headers of its own.
+    pub fn new(format: Format, path: impl Into<String>, body: Value) -> Request {
+        Request { format, path: path.into(), headers: Vec::new(), body }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Request {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Returns the body as it is sent.
     pub fn body_text(&self) -> String {
         json::text(&self.body)
+    }
+
+    /// Renders an answer as the service would send it in reply to this request.
+    pub fn reply(&self, answer: &Answer) -> Rendered {
+        let header = |(name, value): &(String, String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        };
+        let headers: HeaderMap = self.headers.iter().filter_map(header).collect();
+        let uri = self.path.parse().unwrap_or_else(|error| panic!("{}: {error}", self.path));
+        wire::render(&Ask::new(&uri, headers, self.body.clone(), String::new), answer)
     }
 }
 
 impl Conversation {
-    /// An empty one.
+    /// Creates an empty conversation.
     pub fn new(format: Format, stream: bool) -> Conversation {
         Conversation { format, stream, model: "mock-1".to_owned(), turns: Vec::new() }
     }
 
-    /// Adds what the agent contributes. Results that no call asked for are a mistake in the plan: panics.
+    /// Adds what the agent contributes. Panics on results that no tool call asked for.
     pub fn say(&mut self, input: &Input) {
         match input {
             Input::Open(text) => self.turns = vec![Turn::User(text.clone())],
@@ -101,16 +130,19 @@ impl Conversation {
             }
             Input::Again => {}
         }
+        if self.turns.len() > TURNS_MAX {
+            self.turns.drain(1..3);
+        }
     }
 
-    /// Adds the model's answer. An error is none: the conversation stays where it was.
+    /// Adds the model's answer. After an error the conversation stays where it was.
     pub fn hear(&mut self, answer: &Answer) {
         if !answer.is_error() {
             self.turns.push(Turn::Assistant { text: answer.text.clone(), calls: answer.tool_calls.clone() });
         }
     }
 
-    /// The request that the conversation makes next.
+    /// Returns the next request of the conversation.
     pub fn request(&self) -> Request {
         match self.format {
             Format::OpenAiChat => openai::request(self),
@@ -122,15 +154,24 @@ impl Conversation {
     }
 }
 
-/// The text and the tool calls of a successful body, streamed or whole.
+/// Reads the text and the tool calls of a successful response, streamed or whole.
 pub fn read(format: Format, body: &str) -> Answer {
     match format {
         Format::OpenAiChat => openai::read(body),
         Format::Anthropic => anthropic::read(body),
         Format::Gemini => gemini::read(body),
         Format::OllamaChat => ollama::read(body),
+        Format::Mcp => {
+            let response: Value = serde_json::from_str(body).unwrap_or_default();
+            Answer::text(response["result"]["content"][0]["text"].as_str().unwrap_or(body))
+        }
         _ => Answer::text(body),
     }
+}
+
+/// Returns a JSON string's text; empty if it is anything else.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// Tool calls whose arguments arrive as pieces of JSON text.
@@ -141,13 +182,12 @@ struct Growing {
 
 impl Growing {
     fn begin(&mut self, id: &Value, name: &Value) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.calls.push((text(id), text(name), String::new()));
+        self.calls.push((text(id).to_owned(), text(name).to_owned(), String::new()));
     }
 
     fn more(&mut self, arguments: &Value) {
-        if let (Some((_, _, text)), Some(piece)) = (self.calls.last_mut(), arguments.as_str()) {
-            text.push_str(piece);
+        if let Some((_, _, all)) = self.calls.last_mut() {
+            all.push_str(text(arguments));
         }
     }
 
@@ -157,7 +197,16 @@ impl Growing {
     }
 }
 
-/// The schema that every declared tool has here; no test depends on it.
-fn schema() -> Value {
-    json!({"type": "object", "properties": {}, "additionalProperties": true})
+/// Declares the tools, each with the same schema under the name that the API gives it.
+fn tools(schema: &str) -> Vec<Value> {
+    let declare = |(name, description): (&str, &str)| {
+        let any = json!({"type": "object", "properties": {}, "additionalProperties": true});
+        json!({"name": name, "description": description, schema: any})
+    };
+    TOOLS.map(declare).to_vec()
+}
+
+/// Declares the tools as OpenAI and Ollama have them.
+fn functions() -> Vec<Value> {
+    tools("parameters").into_iter().map(|tool| json!({"type": "function", "function": tool})).collect()
 }

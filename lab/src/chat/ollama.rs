@@ -1,22 +1,19 @@
-//! A conversation with Ollama's `chat`. Streams unless told not to; tool arguments are objects, not text.
+//! A conversation with Ollama's `chat`. It streams unless told not to; tool arguments are objects, not text.
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Request, SYSTEM, TOOLS, Turn, schema};
+use super::{Conversation, Request, SYSTEM, Turn, functions, text};
 use crate::answer::{Answer, ToolCall};
 use crate::format::Format;
 
 pub(super) fn request(conversation: &Conversation) -> Request {
     let mut messages = vec![json!({"role": "system", "content": SYSTEM})];
     messages.extend(conversation.turns.iter().flat_map(turn));
-    let tools: Vec<Value> = TOOLS.iter().map(|(name, description)| {
-        json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema()}})
-    }).collect();
-    let mut body = json!({"model": conversation.model, "messages": messages, "tools": tools});
+    let mut body = json!({"model": conversation.model, "messages": messages, "tools": functions()});
     if !conversation.stream {
         body["stream"] = json!(false);
     }
-    Request { format: Format::OllamaChat, path: "/api/chat".to_owned(), headers: Vec::new(), body }
+    Request::new(Format::OllamaChat, "/api/chat", body)
 }
 
 fn turn(turn: &Turn) -> Vec<Value> {
@@ -40,11 +37,12 @@ fn turn(turn: &Turn) -> Vec<Value> {
 pub(super) fn read(body: &str) -> Answer {
     let mut answer = Answer::default();
     for line in body.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        answer.text.push_str(line["message"]["content"].as_str().unwrap_or_default());
+        answer.text.push_str(text(&line["message"]["content"]));
         for call in line["message"]["tool_calls"].as_array().into_iter().flatten() {
-            let name = call["function"]["name"].as_str().unwrap_or_default();
-            let id = call["id"].as_str().unwrap_or_default().to_owned();
-            answer.tool_calls.push(ToolCall { id, ..ToolCall::new(name, call["function"]["arguments"].clone()) });
+            let (id, function) = (text(&call["id"]).to_owned(), &call["function"]);
+            answer
+                .tool_calls
+                .push(ToolCall { id, ..ToolCall::new(text(&function["name"]), function["arguments"].clone()) });
         }
     }
     answer

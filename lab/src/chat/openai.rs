@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Conversation, Growing, Request, SYSTEM, TOOLS, Turn, schema};
+use super::{Conversation, Growing, Request, SYSTEM, Turn, functions, text};
 use crate::answer::Answer;
 use crate::format::Format;
 use crate::sse;
@@ -10,16 +10,12 @@ use crate::sse;
 pub(super) fn request(conversation: &Conversation) -> Request {
     let mut messages = vec![json!({"role": "system", "content": SYSTEM})];
     messages.extend(conversation.turns.iter().flat_map(turn));
-    let tools: Vec<Value> = TOOLS.iter().map(|(name, description)| {
-        json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema()}})
-    }).collect();
-    let mut body = json!({"model": conversation.model, "messages": messages, "tools": tools});
+    let mut body = json!({"model": conversation.model, "messages": messages, "tools": functions()});
     if conversation.stream {
         body["stream"] = json!(true);
         body["stream_options"] = json!({"include_usage": true});
     }
-    let headers = vec![("authorization".to_owned(), "Bearer sk-lab".to_owned())];
-    Request { format: Format::OpenAiChat, path: "/v1/chat/completions".to_owned(), headers, body }
+    Request::new(Format::OpenAiChat, "/v1/chat/completions", body).with("authorization", "Bearer sk-lab")
 }
 
 fn turn(turn: &Turn) -> Vec<Value> {
@@ -45,15 +41,14 @@ fn turn(turn: &Turn) -> Vec<Value> {
 }
 
 pub(super) fn read(body: &str) -> Answer {
-    let whole: Option<Value> = serde_json::from_str(body).ok();
-    let (messages, part) = match &whole {
-        Some(whole) => (vec![whole.clone()], "message"),
-        None => (sse::read(body), "delta"),
+    let (messages, part) = match serde_json::from_str::<Value>(body) {
+        Ok(whole) => (vec![whole], "message"),
+        Err(_) => (sse::read(body), "delta"),
     };
-    let (mut text, mut calls) = (String::new(), Growing::default());
+    let (mut said, mut calls) = (String::new(), Growing::default());
     for message in &messages {
         let message = &message["choices"][0][part];
-        text.push_str(message["content"].as_str().unwrap_or_default());
+        said.push_str(text(&message["content"]));
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             if call["id"].is_string() {
                 calls.begin(&call["id"], &call["function"]["name"]);
@@ -61,5 +56,5 @@ pub(super) fn read(body: &str) -> Answer {
             calls.more(&call["function"]["arguments"]);
         }
     }
-    Answer { text, tool_calls: calls.done(), ..Answer::default() }
+    Answer { text: said, tool_calls: calls.done(), ..Answer::default() }
 }

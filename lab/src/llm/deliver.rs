@@ -1,4 +1,4 @@
-//! From an answer's pieces to bytes on the wire: delays, gzip, trailers, and connections that are cut.
+//! Turns an answer's pieces into an HTTP response: delays, gzip, trailers, and connections that are cut.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 
 use super::gates::{Gate, Gates};
-use super::wire::Rendered;
 use crate::answer::Answer;
+use crate::wire::Rendered;
 
-/// The HTTP response for an answer rendered in its API's words.
+/// Returns the HTTP response for a rendered answer.
 pub async fn deliver(answer: &Answer, rendered: Rendered, gates: &Gates) -> Response {
     pause(Duration::from_millis(answer.delay_ms)).await;
     let mut response = Response::builder().status(answer.status).header(header::CONTENT_TYPE, rendered.content_type);
@@ -27,7 +27,7 @@ pub async fn deliver(answer: &Answer, rendered: Rendered, gates: &Gates) -> Resp
         response = response.header(name, value);
     }
     if !answer.trailers.is_empty() {
-        // HTTP/1.1 sends only the trailers that were announced.
+        // HTTP/1.1 sends only trailers that were announced.
         let names: Vec<&str> = answer.trailers.iter().map(|(name, _)| name.as_str()).collect();
         response = response.header(header::TRAILER, names.join(", "));
     }
@@ -68,8 +68,8 @@ fn body(answer: &Answer, pieces: Vec<String>, gate: Gate) -> Body {
     Body::new(StreamBody::new(paced))
 }
 
-/// Yields even when there is nothing to wait for, so that each piece is written by itself. A timer would take a
-/// millisecond even for nothing.
+/// Waits, or only yields if the time is zero, so that each piece is written by itself. A timer would always take a
+/// millisecond.
 async fn pause(time: Duration) {
     if time.is_zero() {
         tokio::task::yield_now().await;
@@ -85,7 +85,7 @@ fn trailers(answer: &Answer) -> Option<HeaderMap> {
     Some(pairs.collect::<HeaderMap>()).filter(|trailers| !trailers.is_empty())
 }
 
-/// Compresses piece by piece, flushed after each, so that a streamed answer still streams.
+/// Compresses pieces and flushes after each, so that a streamed answer still streams.
 fn gzip(pieces: &[String]) -> Vec<Bytes> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let mut packed: Vec<Bytes> = Vec::with_capacity(pieces.len());

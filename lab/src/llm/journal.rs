@@ -1,7 +1,7 @@
-//! What reached the mock LLM.
+//! A record of the requests that reached the mock LLM.
 //!
-//! A request is written down when its headers arrive and completed when its body has: a proxy that forwards headers
-//! early and then aborts leaves an entry that is not whole, and a test can tell.
+//! A request is recorded when its headers arrive and completed when its body has arrived. A proxy that forwards headers
+//! early and then aborts leaves an entry that is not whole.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Which request it is, from 1.
+    /// The request's number, from 1.
     pub number: u64,
     /// The method.
     pub method: String,
@@ -23,25 +23,25 @@ pub struct Received {
     pub path: String,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body; empty until it is whole.
+    /// The body; empty until all of it has arrived.
     pub body: Bytes,
-    /// Whether all of the body arrived.
+    /// Whether all of the body has arrived.
     pub whole: bool,
 }
 
 impl Received {
-    /// A header's value; empty if it is missing.
+    /// Returns a header's value, or an empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body as JSON; null if it is not.
+    /// Returns the body as JSON, or null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// The last `keep` requests, and how many there were at all.
+/// The last `keep` requests, and the number of all.
 pub struct Journal {
     keep: usize,
     entries: Mutex<VecDeque<Received>>,
@@ -49,12 +49,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty journal that keeps so many requests.
+    /// Creates an empty journal that keeps this many requests.
     pub fn new(keep: usize) -> Journal {
         Journal { keep, entries: Mutex::default(), begun: watch::Sender::new(0) }
     }
 
-    /// Writes down a request whose headers have arrived; returns its number.
+    /// Records a request whose headers have arrived, and returns its number.
     pub fn begin(&self, head: &Parts) -> u64 {
         let mut entries = self.lock();
         let number = *self.begun.borrow() + 1;
@@ -69,7 +69,7 @@ impl Journal {
         if entries.len() > self.keep {
             entries.pop_front();
         }
-        // Under the lock, so that numbers are unique and nobody is told of an entry that is not there yet.
+        // Under the lock, so that numbers are unique and an entry exists before its number is announced.
         self.begun.send_replace(number);
         number
     }
@@ -83,17 +83,17 @@ impl Journal {
         self.begun.send_modify(|_| ());
     }
 
-    /// The requests kept, oldest first.
+    /// Returns the kept requests, oldest first.
     pub fn entries(&self) -> Vec<Received> {
         self.lock().iter().cloned().collect()
     }
 
-    /// How many requests have begun, kept or not.
+    /// Returns how many requests have begun, kept or not.
     pub fn count(&self) -> u64 {
         *self.begun.borrow()
     }
 
-    /// Notified of every change.
+    /// Returns a receiver that is notified of every change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.begun.subscribe()
     }

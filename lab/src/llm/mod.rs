@@ -1,16 +1,14 @@
 //! A mock LLM that speaks the real services' wire formats.
 //!
-//! Answers by script (see [`Script`]) and records what reached it, so that a test can assert that a refused call never
-//! did. Ids and timestamps are fresh in every answer, as with the real ones. `GET /lab/received` tells the shell how
-//! many requests came; `GET /healthz` is for whoever waits for it. Neither counts.
+//! It answers by script (see [`Script`]) and records what reached it, so that a test can assert that a refused call never
+//! did. Ids and timestamps differ in every answer, as with the real services. `GET /lab/received` returns the number of
+//! requests, and `GET /healthz` says that the server is up; neither is counted as a request.
 
-pub mod ask;
 mod deliver;
 mod gates;
 pub mod journal;
 pub mod script;
 mod upgrade;
-pub mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,15 +24,15 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use ask::Ask;
 use gates::Gates;
 use journal::Journal;
 pub use journal::Received;
 pub use script::Script;
 
 use crate::answer::Answer;
+use crate::wire::{self, Ask};
 
-/// How many requests are kept by default; a benchmark sends more than memory should hold.
+/// How many requests are kept by default.
 pub const KEEP: usize = 10_000;
 /// Larger than any body that a test sends.
 const MAX_BODY: usize = 256 << 20;
@@ -53,35 +51,35 @@ struct Shared {
 }
 
 impl MockLlm {
-    /// Starts one on a free port of the loopback interface.
+    /// Starts a mock LLM on a free port of the loopback interface.
     pub async fn start() -> MockLlm {
         MockLlm::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), KEEP)
             .await
             .unwrap_or_else(|error| panic!("the mock LLM cannot listen on the loopback interface: {error}"))
     }
 
-    /// Starts one at an address, keeping the last `keep` requests.
+    /// Starts a mock LLM at an address. It keeps the last `keep` requests.
     pub async fn start_at(address: SocketAddr, keep: usize) -> std::io::Result<MockLlm> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let shared =
             Arc::new(Shared { script: Script::default(), journal: Journal::new(keep), gates: Gates::default() });
         let app = app(shared.clone());
-        // Without it, the kernel holds each small piece of a stream until the one before is acknowledged.
+        // With Nagle's algorithm the kernel would hold small pieces of a stream back.
         let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
         let server = tokio::spawn(async move {
-            // Never ends by itself: errors of a connection stay with that connection.
+            // This never ends by itself: an error of a connection ends only that connection.
             let _ = axum::serve(listener, app).await;
         });
         Ok(MockLlm { address, shared, server })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://address`.
+    /// Returns `http://` and the address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -91,7 +89,7 @@ impl MockLlm {
         self.shared.script.enqueue(answers);
     }
 
-    /// Answers by a closure from now on; `None` leaves a request to the default.
+    /// Asks a closure for answers from now on. If it returns `None`, the request gets the default answer.
     pub fn decide(&self, closure: impl Fn(&Ask) -> Option<Answer> + Send + Sync + 'static) {
         self.shared.script.decide(closure);
     }
@@ -101,22 +99,22 @@ impl MockLlm {
         self.shared.gates.open(gate);
     }
 
-    /// The requests kept, oldest first.
+    /// Returns the kept requests, oldest first.
     pub fn received(&self) -> Vec<Received> {
         self.shared.journal.entries()
     }
 
-    /// The requests kept that carry this `x-agent-id`.
+    /// Returns the kept requests that carry this `x-agent-id`.
     pub fn received_from(&self, agent_id: &str) -> Vec<Received> {
         self.received().into_iter().filter(|request| request.header("x-agent-id") == agent_id).collect()
     }
 
-    /// How many requests have arrived since the start.
+    /// Returns how many requests have arrived since the start.
     pub fn count(&self) -> u64 {
         self.shared.journal.count()
     }
 
-    /// Waits until what has been received satisfies `enough`, and returns it. Panics at the deadline.
+    /// Waits until the kept requests satisfy `enough`, and returns them. Panics at the deadline.
     pub async fn wait_for(
         &self,
         what: &str,
@@ -173,7 +171,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         return (StatusCode::BAD_REQUEST, "the body ended early\n").into_response();
     };
     shared.journal.complete(number, body.clone());
-    let ask = Ask::read(&head, &body);
+    let ask = Ask::read(&head.uri, head.headers, &body);
     if ask.is_notification() {
         return StatusCode::ACCEPTED.into_response();
     }

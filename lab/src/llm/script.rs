@@ -1,17 +1,16 @@
-//! Which answer a request gets.
+//! Chooses the answer to a request.
 //!
-//! The first of these that has one: the request's own `x-lab-*` headers, the queue, the test's closure, and at last a
-//! text made from a hash of the last message, so that the same question always gets the same answer and another
-//! question another one.
+//! The first of these that has one decides: the request's own `x-lab-*` headers, the queue, the test's closure. Otherwise
+//! the answer is made from a hash of the last message, so that the same question always gets the same answer.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use axum::http::HeaderMap;
 
-use super::ask::Ask;
 use crate::answer::Answer;
 use crate::prose;
+use crate::wire::Ask;
 
 /// The whole answer, as JSON.
 pub const SCRIPT: &str = "x-lab-script";
@@ -19,7 +18,7 @@ pub const SCRIPT: &str = "x-lab-script";
 pub const ANSWER: &str = "x-lab-answer";
 /// The status of the answer.
 pub const STATUS: &str = "x-lab-status";
-/// How long the first byte takes, in milliseconds.
+/// The delay before the first byte, in milliseconds.
 pub const DELAY_MS: &str = "x-lab-delay-ms";
 
 type Closure = Box<dyn Fn(&Ask) -> Option<Answer> + Send + Sync>;
@@ -42,7 +41,7 @@ impl Script {
         *self.closure.lock().expect("nobody panics while deciding") = Some(Box::new(closure));
     }
 
-    /// The answer to a request. A header that cannot be read is the client's mistake: it gets a 400 that says so.
+    /// Returns the answer to a request. A header that cannot be parsed is answered with a 400 that names it.
     pub fn answer(&self, ask: &Ask) -> Answer {
         match self.steered(ask) {
             Ok(answer) => answer.with_ids(),

@@ -1,14 +1,14 @@
-//! Connections that leave HTTP: after the upgrade, whatever the client sends comes back.
+//! Connections that leave HTTP: after the upgrade, everything that the client sends is echoed.
 //!
-//! Enough to see whether a proxy lets WebSockets through. No frames are read, and the handshake's key is not answered, so
-//! a browser would refuse it; a test writes bytes.
+//! That is enough to see whether a proxy lets WebSockets through. Frames are not parsed and the handshake's key is not
+//! answered, so a browser would refuse the connection.
 
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::TokioIo;
 
-/// Whether a request asks to leave HTTP.
+/// Returns whether a request asks for an upgrade.
 pub fn asked(request: &Request) -> bool {
     request.headers().contains_key(header::UPGRADE)
 }
@@ -20,7 +20,7 @@ pub fn echo(request: Request) -> Response {
     tokio::spawn(async move {
         let Ok(connection) = upgrade.await else { return };
         let (mut from, mut to) = tokio::io::split(TokioIo::new(connection));
-        // Ends with the connection, in whatever way that ends.
+        // The result does not matter: the echo ends with the connection.
         let _ = tokio::io::copy(&mut from, &mut to).await;
     });
     let mut response = (StatusCode::SWITCHING_PROTOCOLS, [(header::CONNECTION, "upgrade")]).into_response();

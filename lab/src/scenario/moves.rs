@@ -1,4 +1,4 @@
-//! What agents do, move by move, without end: the material of scenarios and of living agents.
+//! Endless sequences of moves, of which scenarios and agents are made.
 
 use serde_json::{Value, json};
 
@@ -18,18 +18,28 @@ pub struct Move {
 }
 
 impl Move {
-    /// A move.
+    /// Creates a move.
     pub fn new(input: Input, answer: Answer) -> Move {
         Move { input, answer }
     }
+
+    /// A question that opens a conversation of its own, and its answer.
+    pub fn ask(question: impl Into<String>, answer: impl Into<String>) -> Move {
+        Move::new(Input::Open(question.into()), Answer::text(answer))
+    }
 }
 
-/// A tool, its arguments and what it returns.
+/// A tool, its arguments and its result.
 pub type ToolStep = (String, Value, String);
 
-/// One user message, and then one tool call after the other.
+/// Creates a tool step.
+pub fn tool(name: &str, arguments: Value, result: impl Into<String>) -> ToolStep {
+    (name.to_owned(), arguments, result.into())
+}
+
+/// A user message, and then one tool call after the other.
 ///
-/// The first call carries the message; each further one the result of the tool that the answer before it called.
+/// The first call carries the message, and each further one the result of the tool that the answer before it called.
 pub fn working(task: &str, steps: impl IntoIterator<Item = ToolStep>) -> impl Iterator<Item = Move> {
     let mut input = Input::User(task.to_owned());
     steps.into_iter().map(move |(tool, arguments, result)| {
@@ -40,18 +50,17 @@ pub fn working(task: &str, steps: impl IntoIterator<Item = ToolStep>) -> impl It
 
 /// A healthy coding agent: different tools, arguments and results.
 pub fn healthy() -> impl Iterator<Item = Move> {
-    let written = work::STEPS.iter().map(|(tool, arguments, result)| {
-        let arguments = serde_json::from_str(arguments).expect("the table holds JSON");
-        ((*tool).to_owned(), arguments, (*result).to_owned())
+    let written = work::STEPS.iter().map(|(name, arguments, result)| {
+        tool(name, serde_json::from_str(arguments).expect("the table holds JSON"), *result)
     });
     let further = (0..).map(|index: u64| {
-        let arguments = json!({"path": format!("docs/notes/{}.md", fresh::mix(index) % 9973)});
-        ("read_file".to_owned(), arguments, prose::paragraph(index, 3))
+        let name = prose::sentence(index).replace(' ', "-");
+        tool("read_file", json!({"path": format!("docs/notes/{name}.md")}), prose::paragraph(index, 3))
     });
     working(work::TASK, written.chain(further))
 }
 
-/// A person who chats: every message and every answer is another one.
+/// A person who chats: all messages and answers differ.
 pub fn chatty() -> impl Iterator<Item = Move> {
     (1..).map(|seed: u64| {
         let question = format!("Why is it that {}?", prose::sentence(seed));
@@ -59,46 +68,37 @@ pub fn chatty() -> impl Iterator<Item = Move> {
     })
 }
 
-/// The plain loop: the same question and the same answer, where only order numbers and timestamps change.
+/// The plain loop: the same question and the same answer. Only order numbers and timestamps change.
 pub fn looping() -> impl Iterator<Item = Move> {
     (0..).map(|index: u64| {
-        let (order, at) = (48_213 + index * 7, fresh::rfc3339_at(1_760_000_000 + index * 31, 0));
+        let (order, at) = (48_213 + index * 7, fresh::rfc3339_at(1_760_000_000 + index * 31));
         let question = format!("Check whether order #{order} has been shipped. Now: {at}");
         let answer = "I could not determine the shipping status. Please check the order again.";
         Move::new(Input::User(question), Answer::text(answer))
     })
 }
 
-/// The same tool call with the same error, for ever.
+/// The same tool call with the same error.
 pub fn same_tool_call() -> impl Iterator<Item = Move> {
     let arguments = json!({"path": "config/production.toml", "lines": "1-80"});
     let error = "error: config/production.toml: permission denied (user agent, mode 0600, owner root)";
-    working(
-        "Read the production settings and tell me the database host.",
-        cycle(vec![("read_file".to_owned(), arguments, error.to_owned())]),
-    )
+    let steps = [tool("read_file", arguments, error)].into_iter().cycle();
+    working("Read the production settings and tell me the database host.", steps)
 }
 
 /// Two tool calls in turn, each with the same result every time.
 pub fn alternating() -> impl Iterator<Item = Move> {
-    working(
-        "Deploy the new release and make sure that it runs.",
-        cycle(vec![
-            (
-                "run".to_owned(),
-                json!({"command": "deploy --environment staging --release latest"}),
-                "deployment refused: the previous release has not been verified yet".to_owned(),
-            ),
-            (
-                "get_status".to_owned(),
-                json!({"job": "verify-previous-release"}),
-                "verification is waiting for the next deployment to start".to_owned(),
-            ),
-        ]),
-    )
-}
-
-/// The same steps over and over.
-pub fn cycle(steps: Vec<ToolStep>) -> impl Iterator<Item = ToolStep> {
-    steps.into_iter().cycle()
+    let steps = [
+        tool(
+            "run",
+            json!({"command": "deploy --environment staging --release latest"}),
+            "deployment refused: the previous release has not been verified yet",
+        ),
+        tool(
+            "get_status",
+            json!({"job": "verify-previous-release"}),
+            "verification is waiting for the next deployment to start",
+        ),
+    ];
+    working("Deploy the new release and make sure that it runs.", steps.into_iter().cycle())
 }

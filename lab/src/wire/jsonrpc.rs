@@ -1,13 +1,13 @@
-//! JSON-RPC: MCP servers and A2A agents, which are no LLMs but are called by agents in the same loops.
+//! JSON-RPC: MCP servers and A2A agents. They are not LLMs, but agents call them in the same loops.
 
 use serde_json::{Value, json};
 
+use super::Ask;
 use crate::answer::Answer;
 use crate::fresh;
-use crate::llm::ask::Ask;
 use crate::sse;
 
-/// MCP. `tools/call` gets the answer's text as the tool's result; the handshake gets what a client needs to go on.
+/// Answers MCP: `tools/call` gets the answer's text as the tool's result, the handshake what a client needs to go on.
 pub fn mcp(ask: &Ask, answer: &Answer) -> Value {
     let result = match ask.rpc_method() {
         "initialize" => json!({
@@ -25,12 +25,12 @@ pub fn mcp(ask: &Ask, answer: &Answer) -> Value {
     result_of(ask, result)
 }
 
-/// The same as one event, which is how MCP servers answer clients that take events.
+/// Answers MCP with a single event, as servers do if the client accepts events.
 pub fn mcp_events(ask: &Ask, answer: &Answer) -> Vec<String> {
     vec![format!("id: {}\n{}", fresh::uuid(), sse::event("message", &mcp(ask, answer)))]
 }
 
-/// A2A `message/send`: the other agent's message.
+/// Answers A2A `message/send` with the other agent's message.
 pub fn a2a(ask: &Ask, answer: &Answer) -> Value {
     result_of(
         ask,
@@ -41,7 +41,7 @@ pub fn a2a(ask: &Ask, answer: &Answer) -> Value {
     )
 }
 
-/// A2A `message/stream`: a task whose artifact grows, and its end.
+/// Answers A2A `message/stream` with a task, the pieces of its artifact, and its end.
 pub fn a2a_events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let (task, context, artifact) = (fresh::uuid(), fresh::uuid(), fresh::uuid());
     let status = |state: &str| json!({"state": state, "timestamp": fresh::rfc3339()});
@@ -61,7 +61,7 @@ pub fn a2a_events(ask: &Ask, answer: &Answer) -> Vec<String> {
     [begun].into_iter().chain(parts).chain([ended]).map(|result| sse::data(&result_of(ask, result))).collect()
 }
 
-/// An error.
+/// Returns an error.
 pub fn error(ask: &Ask, answer: &Answer) -> Value {
     json!({"jsonrpc": "2.0", "id": ask.rpc_id(), "error": {"code": -32_603, "message": answer.text}})
 }

@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{halves, usage};
+use super::{Ask, halves, usage};
 use crate::answer::{Answer, ToolCall};
 use crate::fresh;
-use crate::llm::ask::Ask;
 use crate::sse;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let (_, answered) = usage(ask, answer);
     let text = (!answer.text.is_empty()).then(|| json!({"type": "text", "text": answer.text}));
@@ -20,7 +19,7 @@ pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     message
 }
 
-/// The answer as events: the message, each block with its deltas, and at last why it stopped. A ping now and then.
+/// Returns the answer as events: the message, a ping, each block with its deltas, and at last why it stopped.
 pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let event = |name: &str, mut fields: Value| {
         fields["type"] = json!(name);
@@ -55,7 +54,7 @@ pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     events
 }
 
-/// An error.
+/// Returns an error.
 pub fn error(answer: &Answer) -> Value {
     let kind = match answer.status {
         400 => "invalid_request_error",

@@ -1,20 +1,19 @@
-//! Ollama `chat` and `generate`: one JSON object, or one per line, each with the time at which it was made.
+//! Ollama `chat` and `generate`: one JSON object, or one per line, each with its time.
 
 use serde_json::{Value, json};
 
-use super::usage;
+use super::{Ask, usage};
 use crate::answer::Answer;
 use crate::format::Format;
 use crate::fresh;
 use crate::json;
-use crate::llm::ask::Ask;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     finished(object(ask, &answer.text, answer), ask, answer)
 }
 
-/// The answer a line at a time: the text in pieces, the tool calls, and a last line with the figures.
+/// Returns the answer as lines: the text in pieces, the tool calls, and a last line with the statistics.
 pub fn lines(ask: &Ask, answer: &Answer) -> Vec<String> {
     let silent = Answer::default();
     let mut objects: Vec<Value> = answer.text_pieces().into_iter().map(|text| object(ask, text, &silent)).collect();
@@ -49,7 +48,7 @@ fn object(ask: &Ask, text: &str, answer: &Answer) -> Value {
 
 fn finished(mut object: Value, ask: &Ask, answer: &Answer) -> Value {
     let (asked, answered) = usage(ask, answer);
-    let nanos = 400_000_000 + fresh::number() % 100_000_000;
+    let nanos = fastrand::u64(400_000_000..500_000_000);
     object["done"] = json!(true);
     object["done_reason"] = json!("stop");
     if ask.format == Format::OllamaGenerate {

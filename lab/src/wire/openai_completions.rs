@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
+use super::Ask;
 use super::openai_chat::usage_field;
 use crate::answer::Answer;
 use crate::fresh;
-use crate::llm::ask::Ask;
 use crate::sse;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let mut whole = completion(&fresh::id("cmpl-", 29), ask, &answer.text, json!("stop"));
     whole["usage"] = usage_field(ask, answer);
     whole
 }
 
-/// The answer as events, `[DONE]` last.
+/// Returns the answer as events, `[DONE]` last.
 pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let id = fresh::id("cmpl-", 29);
     let texts = answer.text_pieces().into_iter().map(|text| completion(&id, ask, text, Value::Null));

@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{halves, usage};
+use super::{Ask, halves, usage};
 use crate::answer::Answer;
 use crate::fresh;
-use crate::llm::ask::Ask;
 use crate::sse;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let mut message = json!({"role": "assistant", "content": content(answer), "refusal": null, "annotations": []});
     if !answer.tool_calls.is_empty() {
@@ -28,7 +27,7 @@ pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     })
 }
 
-/// The answer as chunks, `[DONE]` last. One id for all, and noise in each against traffic analysis, as the service does.
+/// Returns the answer as chunks, `[DONE]` last. All have the same id, and each its own padding, as with the service.
 pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let (id, created, fingerprint) = (fresh::id("chatcmpl-", 29), fresh::unix_seconds(), fresh::id("fp_", 10));
     let chunk = |choices: Value, usage: Value| {
@@ -39,7 +38,7 @@ pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
         if ask.body["stream_options"]["include_usage"] == true {
             chunk["usage"] = usage;
         }
-        chunk["obfuscation"] = json!(fresh::id("", 4 + (fresh::number() % 12) as usize));
+        chunk["obfuscation"] = json!(fresh::obfuscation());
         sse::data(&chunk)
     };
     let choice = |delta: Value, finish: Value| {
@@ -67,7 +66,7 @@ pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     events
 }
 
-/// An error, as all of OpenAI's APIs send it.
+/// Returns an error, as all of OpenAI's APIs send it.
 pub fn error(answer: &Answer) -> Value {
     let (kind, code) = match answer.status {
         400 | 404 | 422 => ("invalid_request_error", Value::Null),
@@ -79,7 +78,7 @@ pub fn error(answer: &Answer) -> Value {
     json!({"error": {"message": answer.text, "type": kind, "param": null, "code": code}})
 }
 
-/// `usage` as Chat Completions and Completions have it.
+/// Returns `usage` as Chat Completions and Completions have it.
 pub fn usage_field(ask: &Ask, answer: &Answer) -> Value {
     let (asked, answered) = usage(ask, answer);
     json!({

@@ -1,25 +1,15 @@
-//! A request as the mock LLM understands it: which API, which model, streamed or not, and what was said last.
+//! A request as a service understands it: which API, which model, streamed or not, and what was said last.
 
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, Uri, header};
 use serde_json::Value;
 
 use crate::format::Format;
 
-/// Keys whose strings are envelope: two requests that differ only in these ask the same thing.
+/// Keys whose values are not content: two requests that differ only in these ask the same thing.
+#[rustfmt::skip]
 const ENVELOPE: [&str; 12] = [
-    "id",
-    "tool_call_id",
-    "tool_use_id",
-    "call_id",
-    "type",
-    "kind",
-    "role",
-    "messageId",
-    "contextId",
-    "taskId",
-    "cache_control",
-    "media_type",
+    "id", "tool_call_id", "tool_use_id", "call_id", "type", "kind", "role", "messageId", "contextId", "taskId",
+    "cache_control", "media_type",
 ];
 
 /// What a request asks for.
@@ -33,49 +23,55 @@ pub struct Ask {
     pub query: String,
     /// The request's headers.
     pub headers: HeaderMap,
-    /// The model named, or the mock's own.
+    /// The model that is named, or `mock-1`.
     pub model: String,
     /// Whether the answer is to be streamed.
     pub stream: bool,
     /// The text of the last message.
     pub last: String,
-    /// The body; null where it is not JSON.
+    /// The body; null if it is not JSON.
     pub body: Value,
 }
 
 impl Ask {
-    /// Reads a request.
-    pub fn read(head: &Parts, body: &[u8]) -> Ask {
-        let path = head.uri.path().to_owned();
-        let query = head.uri.query().unwrap_or_default().to_owned();
+    /// Reads a request from the bytes of its body.
+    pub fn read(uri: &Uri, headers: HeaderMap, body: &[u8]) -> Ask {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
+        let text = || String::from_utf8_lossy(body).into_owned();
+        Ask::new(uri, headers, json, text)
+    }
+
+    /// Reads a request whose body has been parsed. `text` returns the body for a request without a message.
+    pub fn new(uri: &Uri, headers: HeaderMap, json: Value, text: impl FnOnce() -> String) -> Ask {
+        let path = uri.path().to_owned();
+        let query = uri.query().unwrap_or_default().to_owned();
         let format = format_of(&path, &json);
-        let stream = wants_stream(format, &path, &head.headers, &json);
+        let stream = wants_stream(format, &path, &headers, &json);
         let last = match last_message(format, &json) {
-            Value::Null => String::from_utf8_lossy(body).into_owned(),
+            Value::Null => text(),
             message => said(message),
         };
         let model = model_of(format, &path, &json);
-        Ask { format, path, query, headers: head.headers.clone(), model, stream, last, body: json }
+        Ask { format, path, query, headers, model, stream, last, body: json }
     }
 
-    /// The JSON-RPC id, null where there is none.
+    /// The JSON-RPC id; null if there is none.
     pub fn rpc_id(&self) -> &Value {
         &self.body["id"]
     }
 
-    /// The JSON-RPC method, empty where there is none.
+    /// The JSON-RPC method; empty if there is none.
     pub fn rpc_method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    /// Whether it is a JSON-RPC notification, which nobody answers.
+    /// Whether it is a JSON-RPC notification, which gets no answer.
     pub fn is_notification(&self) -> bool {
         self.rpc_method().starts_with("notifications/")
     }
 }
 
-/// The end of the path decides, since proxies put prefixes before it; JSON-RPC is known by its body.
+/// Recognises JSON-RPC by its body and other formats by the end of the path, since proxies put prefixes before it.
 fn format_of(path: &str, body: &Value) -> Format {
     if body["jsonrpc"].is_string() {
         let method = body["method"].as_str().unwrap_or_default();
@@ -97,10 +93,11 @@ fn wants_stream(format: Format, path: &str, headers: &HeaderMap, body: &Value) -
     match format {
         Format::Gemini => path.ends_with(":streamGenerateContent"),
         Format::OllamaChat | Format::OllamaGenerate => body["stream"] != false,
-        // MCP servers answer a client that takes events with events.
-        Format::Mcp => headers
-            .get(header::ACCEPT)
-            .is_some_and(|accept| accept.as_bytes().windows(17).any(|part| part == b"text/event-stream")),
+        // MCP servers answer with events if the client accepts them.
+        Format::Mcp => {
+            let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            accept.is_some_and(|accept| accept.contains("text/event-stream"))
+        }
         Format::A2a => body["method"] == "message/stream",
         _ => body["stream"] == true,
     }
@@ -128,7 +125,7 @@ fn last_message(format: Format, body: &Value) -> &Value {
     }
 }
 
-/// All that a message says, without its envelope, in reading order.
+/// Returns all the text of a message without its envelope, in reading order.
 fn said(message: &Value) -> String {
     match message {
         Value::String(text) => text.clone(),

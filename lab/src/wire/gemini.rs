@@ -1,27 +1,26 @@
-//! Gemini: candidates with parts. A stream is one JSON array that grows, or events with `?alt=sse`; either way each
-//! piece is a whole response with a part of the text.
+//! Gemini: candidates with parts. A stream is one JSON array that grows, or events with `?alt=sse`. Either way, each piece
+//! is a whole response with a part of the text.
 
 use serde_json::{Value, json};
 
-use super::usage;
+use super::{Ask, usage};
 use crate::answer::Answer;
 use crate::fresh;
 use crate::json;
-use crate::llm::ask::Ask;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({"text": answer.text}));
     let parts: Vec<Value> = text.into_iter().chain(calls(answer)).collect();
     response(&fresh::id("", 22), ask, answer, json!(parts), true)
 }
 
-/// The stream as events. Lines end in CR LF, as the service's do.
+/// Returns the stream as events. Lines end in CR LF, as the service's do.
 pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     responses(ask, answer).iter().map(|response| format!("data: {}\r\n\r\n", json::text(response))).collect()
 }
 
-/// The stream as one array, a response at a time.
+/// Returns the stream as one array, a response at a time.
 pub fn array(ask: &Ask, answer: &Answer) -> Vec<String> {
     let responses = responses(ask, answer);
     let opened = responses.iter().enumerate().map(|(index, response)| {
@@ -31,7 +30,7 @@ pub fn array(ask: &Ask, answer: &Answer) -> Vec<String> {
     opened.chain(["]\n".to_owned()]).collect()
 }
 
-/// An error.
+/// Returns an error.
 pub fn error(answer: &Answer) -> Value {
     let status = match answer.status {
         400 => "INVALID_ARGUMENT",

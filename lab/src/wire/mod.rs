@@ -1,9 +1,10 @@
-//! An answer in each API's own words: one format per file, whole and streamed.
+//! Answers as the services send them: one format per file, whole and streamed.
 //!
 //! Written from the services' published references and checked with their official clients (`lab/clients`). Fields that
-//! no client needs are there where they change from answer to answer, since those are what a detector must not hash.
+//! no client needs are included if they change from answer to answer, since those are what a detector must not hash.
 
 mod anthropic;
+mod ask;
 mod gemini;
 mod jsonrpc;
 mod ollama;
@@ -13,18 +14,16 @@ mod openai_responses;
 
 use serde_json::{Value, json};
 
-use super::ask::Ask;
+pub use ask::Ask;
+
 use crate::answer::Answer;
 use crate::format::Format;
 use crate::json;
 
-/// The response header by which the mock's own answers are told from those of a filter before it: the request's number.
+/// The response header that distinguishes the mock's own answers from those of a filter before it: the request's number.
 pub const ANSWERED: &str = "x-lab-answered";
-/// `application/json`
 const JSON: &str = "application/json";
-/// `text/event-stream`
 const EVENTS: &str = "text/event-stream; charset=utf-8";
-/// `application/x-ndjson`
 const NDJSON: &str = "application/x-ndjson";
 
 /// A body in the pieces in which it is sent.
@@ -32,7 +31,7 @@ const NDJSON: &str = "application/x-ndjson";
 pub struct Rendered {
     /// The content type.
     pub content_type: &'static str,
-    /// The body; one piece where it is not streamed.
+    /// The body; a single piece if it is not streamed.
     pub pieces: Vec<String>,
 }
 
@@ -46,7 +45,7 @@ impl Rendered {
     }
 }
 
-/// An answer as the API that was asked would send it.
+/// Renders an answer as the API that was asked would send it.
 pub fn render(ask: &Ask, answer: &Answer) -> Rendered {
     if let Some(raw) = &answer.raw {
         return Rendered { content_type: JSON, pieces: vec![raw.clone()] };
@@ -88,18 +87,18 @@ fn error(ask: &Ask, answer: &Answer) -> Value {
     }
 }
 
-/// Roughly how many tokens a text has. Only has to look plausible in a `usage` field.
+/// Estimates the tokens of a text. It only has to look plausible in a `usage` field.
 fn tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }
 
-/// Tokens asked and answered.
+/// Returns the tokens of the request and of the answer.
 fn usage(ask: &Ask, answer: &Answer) -> (usize, usize) {
     let calls: usize = answer.tool_calls.iter().map(|call| 8 + tokens(&call.arguments_text())).sum();
-    (8 + tokens(&ask.body.to_string()), 1 + tokens(&answer.text) + calls)
+    (8 + tokens(&ask.last), 1 + tokens(&answer.text) + calls)
 }
 
-/// A string of JSON cut in two, as tool arguments stream.
+/// Cuts a string of JSON in two, as tool arguments are streamed.
 fn halves(text: &str) -> [&str; 2] {
     let middle = text.char_indices().map(|(start, _)| start).nth(text.chars().count() / 2).unwrap_or(0);
     let (first, second) = text.split_at(middle);

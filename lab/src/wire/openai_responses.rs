@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{halves, usage};
+use super::{Ask, halves, usage};
 use crate::answer::{Answer, ToolCall};
 use crate::fresh;
-use crate::llm::ask::Ask;
 use crate::sse;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| message(&fresh::id("msg_", 48), &answer.text));
     let calls = answer.tool_calls.iter().map(|call| function_call(&fresh::id("fc_", 48), call, &call.arguments_text()));
@@ -19,7 +18,7 @@ pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     response
 }
 
-/// The answer as events: created, each item with its parts and deltas, completed.
+/// Returns the answer as events: created, each item with its parts and deltas, completed.
 pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     let id = fresh::id("resp_", 48);
     let mut events = Events::default();
@@ -46,11 +45,8 @@ struct Events {
 
 impl Events {
     fn push(&mut self, name: &str, fields: Value) {
-        let mut event = json!({"type": name, "sequence_number": self.sent.len()});
-        if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), fields) {
-            event.extend(fields);
-        }
-        self.sent.push(sse::event(name, &event));
+        let event = json!({"type": name, "sequence_number": self.sent.len()});
+        self.sent.push(sse::event(name, &merged(event, fields)));
     }
 
     fn message(&mut self, answer: &Answer) -> Value {
@@ -60,8 +56,8 @@ impl Events {
         self.push("response.output_item.added", json!({"output_index": 0, "item": opening}));
         self.push("response.content_part.added", at(json!({"part": output_text("")})));
         for text in answer.text_pieces() {
-            let noise = fresh::id("", 4 + (fresh::number() % 12) as usize);
-            self.push("response.output_text.delta", at(json!({"delta": text, "logprobs": [], "obfuscation": noise})));
+            let delta = json!({"delta": text, "logprobs": [], "obfuscation": fresh::obfuscation()});
+            self.push("response.output_text.delta", at(delta));
         }
         self.push("response.output_text.done", at(json!({"text": answer.text, "logprobs": []})));
         self.push("response.content_part.done", at(json!({"part": output_text(&answer.text)})));

@@ -1,0 +1,140 @@
+//! The rows of the scenario table, each as a test of its own: sequences that other loop detectors get wrong, and loops
+//! that must be stopped.
+//!
+//! Default settings: window 20, threshold 10, counting `progress`. The sequences and the expected verdicts are those of
+//! `lab::scenario`, which tests/envoy plays through a real Envoy.
+
+use std::collections::BTreeMap;
+
+use lab::Answer;
+use lab::scenario::{self, Pace, SESSION, Scenario};
+
+use crate::ask;
+use crate::common::{Agent, killed_at};
+
+/// Plays a scenario and checks its verdict. Returns the agent that made the last call.
+fn play(scenario: &Scenario) -> Agent {
+    // Each session has a window of its own.
+    let mut windows: BTreeMap<String, Agent> = BTreeMap::new();
+    let mut last = String::new();
+    for round in 1..=scenario.rounds {
+        let refused = killed_at(scenario.steps.len(), |number| {
+            let step = &scenario.steps[number];
+            let session = step.request.headers.iter().find(|(name, _)| name == SESSION);
+            last = session.map(|(_, value)| value.clone()).unwrap_or_default();
+            let agent = windows.entry(last.clone()).or_insert_with(Agent::new);
+            match scenario.pace {
+                Pace::OneByOne => agent.call(&step.request, &step.answer),
+                Pace::AtOnce => agent.ask(&step.request).0,
+            }
+        });
+        let checked = scenario.verdict.check(refused);
+        checked.unwrap_or_else(|problem| panic!("{} round {round}: {problem}: {}", scenario.name, scenario.title));
+        windows.values_mut().for_each(Agent::activate);
+    }
+    windows.remove(&last).unwrap()
+}
+
+fn play_all(row: &str) -> Vec<Agent> {
+    scenario::variants(row).map(|scenario| play(&scenario)).collect()
+}
+
+/// A test for each row that plays all of its variants.
+macro_rules! rows {
+    ($($test:ident: $row:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            play_all($row);
+        })*
+        const PLAYED: &[&str] = &[$($row),*];
+    };
+}
+
+rows! {
+    row_1_thirty_different_tool_steps_after_one_user_message_are_allowed: "1",
+    row_2_edit_and_run_tests_fifteen_times_with_changing_output_is_allowed: "2",
+    row_3_polling_ten_times_with_a_changing_result_is_allowed: "3",
+    row_4_polling_four_times_with_an_unchanged_result_is_allowed: "4",
+    row_5_nine_empty_continue_commands_with_different_results_are_allowed: "5",
+    row_6_twenty_ranges_of_one_file_are_allowed: "6",
+    row_7_grep_move_and_update_imports_over_twenty_files_is_allowed: "7",
+    row_8_one_shell_tool_a_hundred_times_with_new_ids_and_results_is_allowed: "8",
+    row_9_a_verification_with_the_same_result_among_distinct_calls_is_allowed: "9",
+    row_10_thirty_edits_with_the_same_empty_success_are_allowed: "10",
+    row_11_one_answer_with_a_hundred_similar_functions_or_a_long_table_is_allowed: "11",
+    row_12_three_files_read_again_after_compaction_three_times_are_allowed: "12",
+    row_13_a_tool_called_once_is_allowed: "13",
+    row_14_identical_parallel_calls_in_one_answer_are_allowed: "14",
+    row_15_twenty_sessions_with_one_template_prompt_are_allowed: "15",
+    row_16_a_request_retried_three_times_after_server_errors_is_allowed: "16",
+    row_17_server_errors_to_thirty_different_prompts_are_allowed: "17",
+    row_18_the_same_declared_tools_in_every_request_are_allowed: "18",
+    row_19_a_batch_agent_with_fifty_different_tickets_is_allowed: "19",
+    row_20_thirty_anthropic_calls_with_block_content_are_allowed: "20",
+    row_p1_the_same_tool_call_with_the_same_error_is_killed_by_the_seventh: "P1",
+    row_p2_results_that_differ_only_in_timestamps_and_ids_are_killed: "P2",
+    row_p3_alternating_two_and_cycling_three_steps_is_killed: "P3",
+    row_p4_continue_fifteen_times_with_rephrased_answers_is_killed: "P4",
+    row_p5_the_same_limit_error_to_the_same_prompt_twenty_times_is_killed: "P5",
+    row_p6_prompts_that_differ_in_order_numbers_and_timestamps_are_killed_at_the_sixth: "P6",
+    row_p7_streamed_loops_are_killed_at_the_sixth: "P7",
+    row_p8_forty_identical_requests_at_once_are_killed: "P8",
+    row_p9_killed_activated_and_killed_again_at_the_sixth: "P9",
+    row_p10_the_same_mcp_call_with_the_same_result_is_killed: "P10",
+    an_mcp_call_whose_result_changes_is_allowed: "mcp-pages",
+    an_agent_that_acts_in_text_is_judged_by_what_came_back: "acts-in-text",
+}
+
+#[test]
+fn every_row_has_a_test() {
+    for name in scenario::names() {
+        let row = name.split('/').next().unwrap();
+        assert!(PLAYED.contains(&row), "row {row}");
+    }
+}
+
+#[test]
+fn the_highest_scores_of_allowed_rows_are_as_expected() {
+    let expected = [("4", 7.5), ("6", 0.0), ("11", 0.0), ("13", 0.0), ("16", 3.0), ("18", 0.0), ("20", 0.0)];
+    for (row, score) in expected {
+        for agent in play_all(row) {
+            assert_eq!(agent.highest(), score, "row {row}");
+        }
+    }
+}
+
+#[test]
+fn row_14_five_identical_parallel_calls_count_as_one() {
+    for agent in play_all("14") {
+        assert_eq!(agent.last().signals.repeated_tool_calls, 2);
+    }
+}
+
+#[test]
+fn row_21_two_requests_in_flight_each_answer_lands_on_its_own_call() {
+    let (capital, paris) = ("What is the capital of France?", "The capital of France is Paris.");
+    let (faust, goethe) = ("Who wrote Faust, and when did it appear?", "Goethe wrote it; part one appeared in 1808.");
+    let mut agent = Agent::new();
+    let (_, first) = agent.ask(&ask(capital));
+    let (_, second) = agent.ask(&ask(faust));
+    agent.answer(&second, &Answer::text(goethe));
+    agent.answer(&first, &Answer::text(paris));
+    let mut expected = Agent::new();
+    expected.chat(capital, paris);
+    expected.chat(faust, goethe);
+    let answers = |agent: &Agent| agent.window.calls().iter().map(|call| call.answer).collect::<Vec<_>>();
+    assert_eq!(answers(&agent), answers(&expected));
+}
+
+#[test]
+fn row_p6_the_fifth_request_is_exactly_at_the_threshold() {
+    for agent in play_all("P6") {
+        assert_eq!(agent.last().value(), 13.0, "5 x 1 + 4 x 2");
+        assert_eq!(agent.scores[4].value(), 10.0, "not above the threshold");
+    }
+}
+
+#[test]
+fn row_p8_the_twelfth_of_forty_identical_requests_trips_before_any_answer() {
+    assert_eq!(play_all("P8")[0].scores.len(), 12);
+}
