@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use lab::EnvoyConfig;
 use lab::Filter;
-use lab::mesh::{Mesh, MeshOptions};
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::wait_until;
 use lab::raw::Raw;
 use serde_json::{Value, json};
 
@@ -57,6 +58,35 @@ fn the_request_that_shows_the_loop_never_reaches_the_upstream_whole() {
                 assert_eq!(received.len(), 5, "not even the headers of the sixth");
             }
         }
+    });
+}
+
+#[test]
+fn a_request_that_is_held_while_its_agent_is_deactivated_is_refused() {
+    run(async {
+        let mesh = Mesh::start().await;
+        mesh.enable("held", json!({})).await;
+        let body = ask("Has the order been shipped?").body_text();
+        let request = by_hand(CHAT, "held", "", &body);
+        let (first, rest) = request.split_at(request.len() - 10);
+        let mut held = Vec::new();
+        for _ in 0..20 {
+            let mut raw = Raw::connect(mesh.envoy.address()).await;
+            raw.send(first).await;
+            held.push(raw);
+        }
+        wait_until("Envoy holds all requests", SOON, || async {
+            mesh.envoy.stat("http.agents.downstream_rq_active").await == held.len() as u64
+        })
+        .await;
+        mesh.deactivate("held").await;
+        mesh.settled().await;
+        for raw in &mut held {
+            raw.send(rest).await;
+            assert_eq!(raw.status().await, 403);
+        }
+        assert!(mesh.llm.received_from("held").is_empty(), "nothing reached the upstream");
+        assert_eq!(outcome(&mesh, "refused_inactive").await, held.len() as u64);
     });
 }
 
