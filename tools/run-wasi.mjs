@@ -1,6 +1,6 @@
 // Runs a WASI command in Node: node run-wasi.mjs FILE.wasm [ARGUMENT...]
 //
-// The current directory is the only one that the command can open, under its own name and as ".".
+// The command can open only the current directory, under its own name and as ".".
 
 import { readFile } from "node:fs/promises";
 import { argv, cwd, env, exit } from "node:process";
@@ -14,16 +14,16 @@ if (file === undefined) {
 const wasi = new WASI({
   version: "preview1",
   args: [file, ...args],
-  // A failed assertion aborts, and what the test harness had captured until then would be lost with it.
+  // A failed assertion aborts, and output that the test harness had captured would be lost.
   env: { RUST_TEST_NOCAPTURE: "1", ...env },
   preopens: { [cwd()]: cwd(), ".": cwd() },
   returnOnExit: true,
 });
-// The library names Envoy's functions, which there are none of here: calling one is a mistake in a test.
+// The library imports Envoy's functions, which do not exist here: a test must not call them.
 function hostless(module) {
   const missing = WebAssembly.Module.imports(module).filter((wanted) => wanted.module === "env");
   const refuse = (name) => () => {
-    throw new Error(`${name} was called, and there is no Envoy`);
+    throw new Error(`${name} was called outside of Envoy`);
   };
   return Object.fromEntries(missing.map(({ name }) => [name, refuse(name)]));
 }
@@ -31,11 +31,11 @@ function hostless(module) {
 try {
   const module = await WebAssembly.compile(await readFile(file));
   const instance = await WebAssembly.instantiate(module, { env: hostless(module), ...wasi.getImportObject() });
-  // Of the exports only these: the library also brings the entry point of a filter, which is none of a command.
+  // Other exports are left out: the library also exports the entry point of a filter, which a command must not have.
   const { memory, _start } = instance.exports;
   exit(wasi.start({ exports: { memory, _start } }));
 } catch (trap) {
-  // Also a failed assertion, whose message has been printed by then.
+  // This includes failed assertions, whose message has already been printed.
   console.error(String(trap));
   exit(101);
 }

@@ -1,19 +1,18 @@
-//! Tokens to a fingerprint, with a counter for each of the 64 bits and a set for what has been seen.
+//! Computes a fingerprint from tokens, with a counter for each of the 64 bits and a set of the features seen.
 
 use std::collections::HashSet;
 
+use agent_kill_switch::fingerprint::naive::{Token, tokens};
 use agent_kill_switch::fingerprint::simhash::{SimHash, follow, mix, pair};
 use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes, hash_word};
 
-use agent_kill_switch::fingerprint::naive::{Token, tokens};
-
-/// What stands for numbers, timestamps and ids.
+/// The hashes of numbers, timestamps and ids.
 const NUMBER: u64 = 0x3C79_AC49_2BA7_B653;
 const TIMESTAMP: u64 = 0x1C69_B3F7_4AC4_AE35;
 const ID: u64 = 0xD1B5_4A32_D192_ED03;
-/// Words after which a number says nothing.
+/// Words after which a number is ignored.
 const COUNTED: [&str; 3] = ["id", "attempt", "retry"];
-/// Words after which what has been seen is forgotten for the first time; then after twice as many each time.
+/// After this many words the set is cleared for the first time, then after twice as many each time.
 const FIRST_WINDOW: u32 = 1024;
 
 /// Votes so far.
@@ -44,7 +43,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Takes a text.
+    /// Adds a text.
     pub fn text(&mut self, text: &str) {
         for token in tokens(text) {
             match token {
@@ -54,8 +53,8 @@ impl Counters {
                     self.add(hash);
                 }
                 Token::Number { digits, plain } => {
-                    let says_nothing = COUNTED.iter().any(|word| hash_word(word) == self.previous);
-                    if plain && !says_nothing {
+                    let is_ignored = COUNTED.iter().any(|word| hash_word(word) == self.previous);
+                    if plain && !is_ignored {
                         self.numbers = follow(self.numbers, hash_bytes(digits.as_bytes()));
                     }
                     self.add(NUMBER);
@@ -67,12 +66,12 @@ impl Counters {
         }
     }
 
-    /// Takes what is no text, as one word.
+    /// Adds anything that is not text as one word.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.add(hash_bytes(bytes));
     }
 
-    /// The fingerprint.
+    /// Returns the fingerprint.
     pub fn finish(self) -> Fingerprint {
         let bit = |(bit, votes): (usize, &i64)| u64::from(*votes > 0) << bit;
         Fingerprint {
@@ -82,7 +81,7 @@ impl Counters {
         }
     }
 
-    /// Takes a word and the pair that it makes with the one before.
+    /// Adds a word and the pair of the word before and this one.
     fn add(&mut self, word: u64) {
         if self.left == 0 {
             self.seen.clear();
