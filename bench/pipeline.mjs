@@ -1,6 +1,6 @@
 // Measures the module in V8: node --no-liftoff --no-wasm-lazy-compilation pipeline.mjs FILE.wasm ROUNDS SLICE_MS
 //
-// Prints a line of JSON for each cell of each round. The two flags make V8 compile as Envoy has it do: at once and well.
+// Prints a line of JSON for each cell of each round. The two flags make V8 compile as in Envoy: at once and optimised.
 
 import { readFile } from "node:fs/promises";
 import { argv, hrtime } from "node:process";
@@ -10,14 +10,14 @@ const [file, rounds, sliceMs] = argv.slice(2);
 const wasi = new WASI({ version: "preview1" });
 const module = await WebAssembly.compile(await readFile(file));
 
-// The library names Envoy's functions, which there are none of here.
+// The library imports Envoy's functions, which do not exist here.
 const missing = WebAssembly.Module.imports(module).filter((wanted) => wanted.module === "env");
 const refuse = (name) => () => {
-  throw new Error(`${name} was called, and there is no Envoy`);
+  throw new Error(`${name} was called outside of Envoy`);
 };
 const env = Object.fromEntries(missing.map(({ name }) => [name, refuse(name)]));
 const instance = await WebAssembly.instantiate(module, { env, ...wasi.getImportObject() });
-// Started as a reactor by hand: the library also brings the entry point of a filter, which would call Envoy.
+// Only the memory is passed on: the library also exports the entry point of a filter, which would call Envoy.
 const { memory, bodies, ways, run } = instance.exports;
 wasi.initialize({ exports: { memory } });
 
@@ -27,7 +27,7 @@ function elapsed({ body, way }, times) {
   return Number(hrtime.bigint() - started);
 }
 
-// How often a cell can be gone through in a slice of time, once it is warm.
+// Returns how often a cell can be run in a slice of time, once it is warm.
 function timesFor(cell, slice) {
   for (let times = 1; ; times *= 4) {
     const taken = elapsed(cell, times);
@@ -35,7 +35,7 @@ function timesFor(cell, slice) {
   }
 }
 
-// The bodies are made at the first call, and memory grows with the first copy: neither is to be measured.
+// The first call creates the bodies, and the first copy makes the memory grow. Neither must be measured.
 for (let body = 0; body < bodies(); body++) {
   for (let way = 0; way < ways(); way++) elapsed({ body, way }, 1);
 }

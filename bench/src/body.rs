@@ -1,4 +1,4 @@
-//! The bodies that are sent: chat requests of a shape and a size.
+//! The request bodies: chat requests of a shape and a size.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use agent_kill_switch::wire::Counting;
 
 use crate::text::{base64, chinese, english};
 
-/// What a request consists of.
+/// The content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shape {
     /// One long message.
@@ -17,8 +17,7 @@ pub enum Shape {
     Image,
     /// An agent's history of tool calls and their results.
     Tools,
-    /// The same, to be walked in full: the last user's message, which the specification's own counting asks for, is the
-    /// first of them.
+    /// Like `Tools`, but with literal counting, for which all of it is read: the last user message is the first one.
     ToolsLiteral,
     /// One long message in Chinese.
     Chinese,
@@ -27,13 +26,13 @@ pub enum Shape {
 /// A shape and a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Body {
-    /// What it consists of.
+    /// The content.
     pub shape: Shape,
-    /// At most so many KB of 1,024 bytes, and hardly fewer.
+    /// The size in KB of 1,024 bytes; the body may be a little smaller.
     pub kilobytes: usize,
 }
 
-/// Every body that the pipeline is measured on.
+/// The bodies on which the pipeline is measured.
 pub const ALL: [Body; 16] = [
     Body { shape: Shape::Message, kilobytes: 1 },
     Body { shape: Shape::Message, kilobytes: 10 },
@@ -53,7 +52,7 @@ pub const ALL: [Body; 16] = [
     Body { shape: Shape::Chinese, kilobytes: 100 },
 ];
 
-/// Where all of them are sent.
+/// The path of all requests.
 pub const PATH: &str = "/v1/chat/completions";
 
 impl fmt::Display for Body {
@@ -79,7 +78,7 @@ impl fmt::Display for Shape {
 }
 
 impl Body {
-    /// How its agent's repeats are counted.
+    /// Returns how its agent's repeats are counted.
     pub fn counting(&self) -> Counting {
         match self.shape {
             Shape::ToolsLiteral => Counting::Literal,
@@ -87,7 +86,7 @@ impl Body {
         }
     }
 
-    /// The bytes. Those of another seed have nothing in common with them, what is new in them least of all.
+    /// Returns the body. Bodies of different seeds have nothing in common, in particular not their last message.
     pub fn text(&self, seed: u64) -> String {
         let bytes = self.kilobytes * 1024;
         let room = bytes.saturating_sub(request("").len());
@@ -128,10 +127,10 @@ fn history(bytes: usize, seed: u64) -> String {
     let mut messages = vec![message("system", "You are a helpful assistant.")];
     let mut left = bytes.saturating_sub(messages[0].len() + last.len() + 2);
     for turn in 0u64.. {
-        // The last two share what is left.
+        // The last two messages share the rest.
         let is_last = left < 2000;
         let spread = (seed.wrapping_add(turn).wrapping_mul(389) % 700) as usize;
-        // People say less than models.
+        // Users write less than models.
         for (role, usual, share) in [("user", 60 + spread / 4, 2), ("assistant", 200 + spread, 1)] {
             let size = if is_last { left / share } else { usual };
             let room = size.saturating_sub(message(role, "").len() + 1);

@@ -1,4 +1,4 @@
-//! One cell of the pipeline's table: one way on one body, so often.
+//! The cells of the pipeline's table: each measures one way to process one body.
 
 use agent_kill_switch::wire::Counting;
 
@@ -9,21 +9,21 @@ use crate::pipeline::Pipeline;
 /// The seed of the bodies that are measured.
 pub const SEED: u64 = 1;
 
-/// What is measured on a body.
+/// A way to process a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
-    /// The real pipeline.
+    /// The filter's own pipeline.
     Fast,
-    /// The naive one.
+    /// The naive pipeline.
     Naive,
-    /// Copy and touch.
+    /// Only copies the body and touches the copy.
     Floor,
 }
 
-/// All of them, by their code.
+/// All ways, by number.
 pub const WAYS: [Way; 3] = [Way::Fast, Way::Naive, Way::Floor];
 
-/// Everything that the cells need.
+/// The bodies and pipelines of all cells.
 pub struct Table {
     bodies: Vec<(Body, String)>,
     progress: Pipeline,
@@ -32,14 +32,14 @@ pub struct Table {
 }
 
 impl Default for Table {
-    /// With every body.
+    /// Creates the table with every body.
     fn default() -> Self {
         Self::of(&ALL)
     }
 }
 
 impl Table {
-    /// With these bodies only.
+    /// Creates a table with these bodies.
     pub fn of(bodies: &[Body]) -> Self {
         Self {
             bodies: bodies.iter().map(|body| (*body, body.text(SEED))).collect(),
@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    /// Goes one way on a body, both by their number, so often.
+    /// Processes a body in one way, both given by number, this many times.
     pub fn run(&mut self, way: usize, body: usize, times: u32) -> u64 {
         let (Some(way), Some((body, text))) = (WAYS.get(way), self.bodies.get(body)) else { return 0 };
         let pipeline = match body.counting() {

@@ -1,4 +1,4 @@
-//! What the module shows to `pipeline.mjs`: numbers in, numbers out.
+//! The functions that `pipeline.mjs` calls.
 
 use std::cell::RefCell;
 
@@ -9,21 +9,21 @@ thread_local! {
     static TABLE: RefCell<Table> = RefCell::default();
 }
 
-/// How many bodies there are.
+/// Returns the number of bodies.
 #[allow(unsafe_code)] // a name that JavaScript can call
 #[unsafe(no_mangle)]
 extern "C" fn bodies() -> u32 {
     ALL.len() as u32
 }
 
-/// How many ways there are.
+/// Returns the number of ways.
 #[allow(unsafe_code)] // a name that JavaScript can call
 #[unsafe(no_mangle)]
 extern "C" fn ways() -> u32 {
     WAYS.len() as u32
 }
 
-/// Goes one way on one body, so often.
+/// Processes a body in one way this many times.
 #[allow(unsafe_code)] // a name that JavaScript can call
 #[unsafe(no_mangle)]
 extern "C" fn run(way: u32, body: u32, times: u32) -> u32 {

@@ -1,14 +1,14 @@
-//! Copy and touch: the body copied once and a byte of each cache line read. What a pipeline that is given a copy of the
-//! body costs before it does anything.
+//! Copy and touch: copies the body once and reads a byte of each cache line. Every pipeline that is given a copy of the body
+//! costs at least this.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Copies the body to the beginning of `copy`, and reads it there.
+/// Replaces `copy` by the body, and reads it.
 pub fn copy_and_touch(body: &[u8], copy: &mut Vec<u8>) -> u64 {
     copy.clear();
     copy.extend_from_slice(body);
-    // Not to be optimised away: the copy is what is measured.
+    // The copy is what is measured, and must not be optimised away.
     let copy = std::hint::black_box(copy.as_slice());
     copy.iter().step_by(LINE).fold(0, |sum: u64, byte| sum.wrapping_add(u64::from(*byte)))
 }

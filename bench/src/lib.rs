@@ -1,15 +1,15 @@
-//! What the benchmarks measure: the pipeline, a naive one beside it, and the floor below both.
+//! What the benchmarks measure: the pipeline, a naive one, and copying the body.
 //!
-//! - [`text`], [`body`]: what is sent, the same in every run.
+//! - [`text`], [`body`]: generated requests, the same in every run.
 //! - [`pipeline`]: one call through decode, normalise, SimHash, window and score.
-//! - [`naive`]: the same result by the obvious means. Also the oracle of the fast one.
-//! - [`floor`]: what no pipeline can be faster than that is given a copy of the body.
-//! - [`cell`]: one of the three on one body, so often: what native program and module have in common.
+//! - [`naive`]: the same result by simple means. It is also the oracle of the fast pipeline.
+//! - [`floor`]: copies the body, which is a lower bound for every pipeline that is given a copy.
+//! - [`cell`]: one of the three on one body, for the native program and the module.
 //! - [`stats`]: medians, percentiles, ratios.
 //!
-//! The programs that measure are in `src/bin/`; `pipeline.mjs` drives the module in Node. No clock in here.
+//! The programs that measure are in `src/bin/`, and `pipeline.mjs` runs the module in Node. This library uses no clock.
 
-// Tooling: where it cannot go on, a panic with a good message is the result that is wanted.
+// Tooling: a program that cannot continue panics with a good message.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
 pub mod body;

@@ -1,8 +1,8 @@
-//! The pipeline by the obvious means: the whole body as a JSON value, regular expressions over the whole text, 64 counters
-//! for every feature.
+//! The pipeline by simple means: the whole body as a JSON value, regular expressions over the whole text, 64 counters for
+//! every feature.
 //!
-//! What the fast one is measured against, and its oracle: it finds the same fingerprint, in every bit. Chat requests
-//! only, and no sampling: beyond about 100 KB of text the fast one reads less, and finds another fingerprint.
+//! The fast pipeline is measured against it, and must find the same fingerprint in every bit. It reads chat requests only
+//! and never samples: above about 100 KB of text the fast one reads less, and finds another fingerprint.
 
 use agent_kill_switch::fingerprint::naive::simhash::Counters;
 use agent_kill_switch::fingerprint::{Fingerprint, hash_bytes};
@@ -10,7 +10,7 @@ use agent_kill_switch::turn::{ToolSignature, ToolTurn};
 use agent_kill_switch::wire::Counting;
 use serde_json::Value;
 
-/// What a chat request brings: the fingerprint of what is new, and the tools it is about.
+/// Returns the fingerprint of the fresh input of a chat request, and its tool calls.
 pub fn decode(body: &[u8], counting: Counting) -> Option<(Fingerprint, ToolTurn)> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let messages = body["messages"].as_array()?;
@@ -27,13 +27,13 @@ pub fn decode(body: &[u8], counting: Counting) -> Option<(Fingerprint, ToolTurn)
     Some((counters.finish(), tools))
 }
 
-/// The last user's message, or the last one.
+/// Returns the last user message, or the last message if there is none.
 fn last_of_user(messages: &[Value]) -> Vec<&Value> {
     let user = messages.iter().rev().find(|message| message["role"] == "user");
     user.or(messages.last()).into_iter().collect()
 }
 
-/// All messages after the model's last one that are no instructions; without any, the last one.
+/// Returns all messages after the model's last one that are not instructions, or the last message if there are none.
 fn since_the_model_spoke(messages: &[Value]) -> Vec<&Value> {
     let is_model = |message: &&Value| message["role"] == "assistant";
     let end = messages.len() - messages.iter().rev().take_while(is_model).count();
@@ -59,7 +59,7 @@ fn push(content: &Value, counters: &mut Counters) {
     }
 }
 
-/// The calls of the model's last message. Not the fast one's number, but as telling.
+/// Returns a hash of the calls in the model's last message. The fast pipeline computes another hash of the same calls.
 fn signature(messages: &[Value]) -> Option<ToolSignature> {
     let last = messages.iter().rev().find(|message| message["role"] == "assistant")?;
     let calls = last["tool_calls"].as_array()?;

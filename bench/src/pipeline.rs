@@ -1,4 +1,4 @@
-//! One call through everything that is done per request: decode, normalise, SimHash, window of 20, score.
+//! One call through all stages of a request: decode, normalise, SimHash, window of 20, score.
 
 use agent_kill_switch::decode::request::request;
 use agent_kill_switch::detect::progress::Rules;
@@ -12,19 +12,19 @@ use crate::body::PATH;
 use crate::naive;
 use crate::text::english;
 
-/// Calls that the window holds.
+/// The size of the window.
 pub const WINDOW: u32 = 20;
 
 /// An agent with a full window.
 pub struct Pipeline {
     text: Fingerprinter,
     counting: Counting,
-    /// As shared data keeps it. Never replaced, so that every call meets the same.
+    /// The window as shared data keeps it. It is never replaced, so that every call finds the same.
     window: Vec<u8>,
 }
 
 impl Pipeline {
-    /// A healthy agent that has made as many calls as its window holds.
+    /// Creates a healthy agent with a full window.
     pub fn new(counting: Counting) -> Self {
         let mut pipeline = Self { text: Fingerprinter::default(), counting, window: Vec::new() };
         let mut window = Window::empty(0, counting);
@@ -39,7 +39,7 @@ impl Pipeline {
         pipeline
     }
 
-    /// The real one: what the filter does with a body. The result depends on all of it.
+    /// Runs the filter's own pipeline on a body. The result depends on every stage.
     #[inline(never)]
     pub fn fast(&mut self, body: &[u8]) -> u64 {
         match self.decode(body) {
@@ -48,7 +48,7 @@ impl Pipeline {
         }
     }
 
-    /// The same by the obvious means.
+    /// Runs the naive pipeline on a body.
     #[inline(never)]
     pub fn naive(&mut self, body: &[u8]) -> u64 {
         match naive::decode(body, self.counting) {
@@ -57,12 +57,12 @@ impl Pipeline {
         }
     }
 
-    /// What the filter reads in a body.
+    /// Decodes a body as the filter does.
     pub fn decode(&mut self, body: &[u8]) -> Option<Turn> {
         request(PATH.as_bytes(), body, self.counting, &mut self.text).ok()
     }
 
-    /// The window's bytes.
+    /// Returns the window's bytes.
     pub fn window(&self) -> &[u8] {
         &self.window
     }

@@ -1,7 +1,7 @@
-//! Medians, percentiles, ratios. A time means little on a machine that others use; a ratio within one round means more,
-//! and the median of several rounds means what it says.
+//! Medians, percentiles, ratios. On a shared machine a single time means little. The ratio of two times of one round is more
+//! reliable, and the median of several such ratios is what the benchmarks report.
 
-/// The middle one; of an even number, the mean of the two in the middle. 0 of none.
+/// Returns the median; for an even number of values the mean of the two in the middle, and 0 for none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -13,7 +13,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that at least so many percent of all do not exceed. 0 of none.
+/// Returns the smallest value that at least this percentage of all values does not exceed, and 0 for none.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -21,7 +21,7 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     sorted.get(rank.min(sorted.len()).wrapping_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// The median of the ratios of one to the other, round by round.
+/// Returns the median of the ratios of each round.
 pub fn ratio(ones: &[f64], others: &[f64]) -> f64 {
     let ratios: Vec<f64> = ones.iter().zip(others).map(|(one, other)| one / other).collect();
     median(&ratios)
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        // The third round ran while somebody else used the machine: both sides were slow.
+        // In the third round both sides were slow, because something else used the machine.
         assert_eq!(ratio(&[2.0, 2.2, 40.0], &[1.0, 1.0, 20.0]), 2.0);
     }
 }

@@ -1,26 +1,26 @@
-//! Text by the kilobyte that looks like text and never repeats itself, the same for the same seed.
+//! Generated text that does not repeat itself, the same for the same seed.
 //!
-//! Words are drawn as natural languages draw them, a few all the time and most of them rarely, with sentences, line
-//! breaks, quotes, numbers, timestamps and ids in between. A repeated text would train the branch predictor, and
-//! measure a machine that nobody has.
+//! As in natural languages, a few words are frequent and most are rare, with sentences, line breaks, quotes, numbers,
+//! timestamps and ids in between. A repeated text would train the branch predictor and give times that are too good.
 
-/// A source of randomness that is the same everywhere.
+/// Random numbers that are the same on every machine. The bodies must not change, or results could not be compared with
+/// earlier ones; hence no random number crate, whose numbers may change with its version.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The same rolls for the same seed.
+    /// Creates a generator whose numbers depend only on the seed.
     pub fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x5851_F42D_4C95_7F2D))
     }
 
-    /// From 0 to below `sides`.
+    /// Returns a number from 0 to below `sides`.
     pub fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         (mix(self.0) % sides.max(1) as u64) as usize
     }
 
-    /// From 0 to below `sides`, low ones far more often.
+    /// Returns a number from 0 to below `sides`, with low numbers far more frequent.
     fn skewed(&mut self, sides: usize) -> usize {
         let part = self.roll(1 << 16) as f64 / f64::from(1 << 16);
         ((sides as f64) * part * part * part) as usize
@@ -63,19 +63,19 @@ const ENDINGS: [&str; 20] = [
     "ity", "ous",
 ];
 
-/// One word, as often as words are.
+/// Returns a word; frequent words are returned more often.
 fn word(dice: &mut Dice) -> String {
     if dice.roll(100) < 45 {
         return COMMON[dice.skewed(COMMON.len())].to_owned();
     }
     let number = dice.skewed(BEGINNINGS.len() * MIDDLES.len() * ENDINGS.len());
-    // Spread, so that the frequent ones have nothing in common.
+    // Multiplied, so that the frequent words have nothing in common.
     let number = number.wrapping_mul(7919);
     let (first, second) = (BEGINNINGS[number % 40], MIDDLES[number / 40 % 32]);
     format!("{first}{second}{}", ENDINGS[number / 1280 % 20])
 }
 
-/// A number, timestamp or id, as logs and tickets have them.
+/// Returns a number, timestamp or id as in logs and tickets.
 fn volatile(dice: &mut Dice) -> String {
     match dice.roll(8) {
         0 => format!(
@@ -93,7 +93,7 @@ fn volatile(dice: &mut Dice) -> String {
     }
 }
 
-/// What stands after a word.
+/// Returns what follows a word.
 fn gap(dice: &mut Dice) -> &'static str {
     match dice.roll(100) {
         0..80 => " ",
@@ -107,7 +107,7 @@ fn gap(dice: &mut Dice) -> &'static str {
     }
 }
 
-/// Words until they take so many bytes as a JSON string, its quotes aside, or a few fewer.
+/// Returns text that takes this many bytes as a JSON string without its quotes, or a few fewer.
 pub fn english(bytes: usize, seed: u64) -> String {
     let mut dice = Dice::new(seed);
     fill(bytes, || {
@@ -121,12 +121,12 @@ pub fn english(bytes: usize, seed: u64) -> String {
     })
 }
 
-/// Frequent characters, of which Chinese texts are made here.
+/// The frequent characters of which Chinese texts are made.
 const CHARACTERS: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去\
 行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从请查询订单状态处理错误超时重试文件\
 读取失败系统户数据接口返回结果任务完开始更新删除创建";
 
-/// Chinese of so many bytes, or a few fewer.
+/// Returns Chinese of this many bytes, or a few fewer.
 pub fn chinese(bytes: usize, seed: u64) -> String {
     let characters: Vec<char> = CHARACTERS.chars().collect();
     let mut dice = Dice::new(seed);
@@ -138,7 +138,7 @@ pub fn chinese(bytes: usize, seed: u64) -> String {
     })
 }
 
-/// Base64 of so many bytes.
+/// Returns base64 of this many bytes.
 pub fn base64(bytes: usize, seed: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut dice = Dice::new(seed);

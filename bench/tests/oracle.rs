@@ -22,7 +22,7 @@ fn both(body: &str, counting: Counting) -> [Fingerprint; 2] {
 fn they_agree_on_the_bodies_that_are_measured() {
     let mut informative = 0;
     for shape in SHAPES {
-        // Beyond 100 KB of text the fast one samples, and Chinese counts double.
+        // Above 100 KB of text the fast pipeline samples, and Chinese counts double.
         for kilobytes in [2, 10, 40] {
             for seed in 0..5 {
                 let body = Body { shape, kilobytes };
@@ -32,7 +32,7 @@ fn they_agree_on_the_bodies_that_are_measured() {
             }
         }
     }
-    assert_eq!(informative, 6 * 3 * 5, "each says something");
+    assert_eq!(informative, 6 * 3 * 5, "every body is informative");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn they_tell_the_same_calls_from_others() {
     assert!(of(1).iter().zip(of(2)).all(|(one, other)| *one != other));
 }
 
-/// Words, and what the normaliser looks for.
+/// Generates words, and everything that the normaliser replaces.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-zA-Z]{1,20}",

@@ -1,9 +1,9 @@
-//! The pipeline natively.
+//! Runs the pipeline natively.
 //!
 //! `pipeline time ROUNDS SLICE_MS` prints a line of JSON for each cell of each round, as `pipeline.mjs` does for the
-//! module. `pipeline once BODY` goes through body number BODY a few times, the last of them in a function of its own, so
-//! that a tool that counts instructions can be told to count that one only.
-#![allow(clippy::panic, clippy::expect_used)] // tooling: a panic with a good message is the result that is wanted
+//! module. `pipeline once BODY` processes body number BODY a few times, the last time in a function of its own, so that
+//! callgrind can count the instructions of that call only.
+#![allow(clippy::panic, clippy::expect_used)] // tooling: a program that cannot continue panics with a good message
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bench::body::ALL;
 use bench::cell::{Table, WAYS};
 
-/// The code of the fast way.
+/// The number of the fast way.
 const FAST: usize = 0;
 
 fn main() {
@@ -39,7 +39,7 @@ fn time(rounds: u32, slice: Duration) {
     }
 }
 
-/// How often a cell can be gone through in a slice of time, once it is warm.
+/// Returns how often a cell can be run in a slice of time, once it is warm.
 fn times(table: &mut Table, cell: (usize, usize), slice: Duration) -> u32 {
     let mut times = 1;
     loop {
@@ -64,7 +64,7 @@ fn once(body: usize) {
     black_box(counted_call(&mut table));
 }
 
-/// The call that is counted.
+/// The call whose instructions are counted.
 #[inline(never)]
 fn counted_call(table: &mut Table) -> u64 {
     table.run(FAST, 0, 1)

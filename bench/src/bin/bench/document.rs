@@ -1,15 +1,15 @@
-//! docs/benchmarks.md: the tables, the machine, and how each part was measured.
+//! docs/benchmarks.md: the tables, the machine, and how each part is measured.
 
 use crate::Section;
 use crate::options::Part;
 use crate::table;
 
-/// The page.
+/// Returns the page.
 pub fn page(sections: &[Section], machine: &[(&'static str, String)], summary: &str) -> String {
     let mut page = format!(
         "# Benchmarks\n\n\
-         Written by `make bench`, which measures all of this anew. Compare the ratios: each was taken between slices of one\n\
-         run that took turns, and is the median over its rounds. Times are of the machine below, which others use, too.\n\n\
+         This page is written by `make bench`. Compare the ratios: each is taken between short slices of one run that take\n\
+         turns, and is the median over the rounds. Times depend on the machine below, which also has other users.\n\n\
          {summary}\n\n\
          ![How much of what its goal allows each figure uses](benchmarks.svg)\n\n"
     );
@@ -23,38 +23,48 @@ pub fn page(sections: &[Section], machine: &[(&'static str, String)], summary: &
     page
 }
 
-/// How a part is measured.
+/// Says how a part is measured.
 fn about(part: Part) -> &'static str {
     match part {
         Part::Pipeline => {
             "Decode, normalise, SimHash, a window of 20 and the score, on chat requests of generated text that does not\n\
-             repeat itself. *Naive*: the whole body as a JSON value, regular expressions over the text, 64 counters for\n\
-             each feature; it finds the same fingerprint in every bit, which a test holds. *Copy and touch*: the body\n\
-             copied once and a byte of each cache line read. *wasm*: in V8, by Node, compiled as Envoy has V8 compile. The\n\
-             value is how many times as long the naive one takes."
+             repeat itself. *Naive* parses the whole body to a JSON value, normalises with regular expressions, and has 64\n\
+             counters for each feature; a test checks that it finds the same fingerprint in every bit. *Copy and touch*\n\
+             copies the body once and reads a byte of each cache line. *wasm* runs in V8, in Node, compiled in the same\n\
+             way as in Envoy. The value is the time of the naive pipeline divided by that of ours, unless the row says\n\
+             otherwise."
         }
         Part::Envoy => {
-            "One Envoy with one worker and a listener for each filter; HTTP/1.1, connections kept; upstream and client by\n\
-             hand. *no-op*: a wasm filter that holds each request until its body is whole and looks at nothing; the values\n\
-             compare with it. *on*, *off*, *inactive*: ours, with an agent in that state; the traffic of *on* is healthy,\n\
-             and Envoy's counters confirm that all of it was judged. *Lua*: asks for the body and does nothing. Times are\n\
-             of one connection, the percentiles of each round's; throughput is of 32. *Streamed*: an answer of 20 events."
+            "One Envoy has one worker and a listener for each filter. Connections are HTTP/1.1 and kept alive; upstream and\n\
+             client are written by hand. *no-op* is a wasm filter that holds each request until its body is complete and\n\
+             reads nothing; the values are relative to it. *on*, *off* and *inactive* are our filter with an agent in that\n\
+             state. The traffic of *on* is healthy, and Envoy's counters confirm that all of it was judged. *Lua* asks for\n\
+             the body and does nothing. Times are measured on one connection, throughput on 32. A *streamed* answer has 20\n\
+             events. Not measured yet: bodies of 8 MB."
         }
         Part::Streaming => {
-            "The upstream sends an event only when the client has said, past Envoy, that it has the one before: were any of\n\
-             them held back, the answer would end there. The other rows are of answers that stream freely."
+            "In the first and last row the upstream sends an event only after the client has reported, past Envoy, that the\n\
+             event before has arrived. If the filter held an event back, the answer would stop there. In the other rows\n\
+             answers stream freely."
         }
         Part::Scale => {
-            "Two sidecars, one with one agent and one with a hundred thousand, and an Envoy for each, with two workers. A\n\
-             change is in force when each of four connections, two on each worker, has got an answer that shows it."
+            "Two sidecars, one with one agent and one with a hundred thousand, and an Envoy with two workers for each. A\n\
+             change is in force when each of four connections, two on each worker, has got an answer that shows it. Not\n\
+             measured yet: 10,000 conversations of one agent."
         }
-        Part::Module => "Envoy's start with the filter and without, in turns.",
+        Part::Module => "Envoy is started with the filter and without it, in turns.",
         Part::Instructions => {
-            "Counted by callgrind, natively, for one call once everything is warm: the same number every time."
+            "Counted by callgrind, natively, for one call after a few others. The numbers are the same in every run."
         }
         Part::Accuracy => {
-            "Excerpts of five words to a hundred kilobytes of the documentation, manual pages and sources of the machine,\n\
-             each compared with each. Different: less than a third of the words in common, counted exactly."
+            "Generated texts of five words to a hundred kilobytes: English, code, Russian, Arabic, Chinese and Japanese.\n\
+             Each is compared with each other one. Two texts are different if they have less than a third of their words\n\
+             in common, counted exactly."
+        }
+        Part::Cpu => {
+            "User and system time of the Envoy process, divided by the requests, under a steady load on two workers. The\n\
+             value is the difference to a request without an agent id, which the filter passes at its headers.\n\
+             Goal 8, a loop that is spread over a fleet of Envoys, is not measured yet."
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Instructions of one call, counted by callgrind: the same number every time, however busy the machine.
+//! Instructions of one call, counted by callgrind. The number does not depend on how busy the machine is.
 //!
-//! Counted natively, for the second of two calls: the first has bound what is bound late, and filled what is filled once.
+//! The call is counted natively after a few others, so that late binding and the first use of buffers do not count.
 
 use std::process::Command;
 
@@ -11,10 +11,10 @@ use crate::options::Options;
 use crate::paths;
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Counts them for every body, or in a hurry for those with a goal.
+/// Counts them for every body, or with `--quick` for those of 100 KB.
 pub fn measure(options: &Options) -> Vec<Row> {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: valgrind is not installed, so no instructions were counted");
+        eprintln!("SKIPPED: valgrind is not installed, so instructions were not counted");
         return Vec::new();
     }
     let bodies = ALL.iter().enumerate().filter(|(_, body)| !options.quick || body.kilobytes == 100);

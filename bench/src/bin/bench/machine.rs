@@ -1,9 +1,9 @@
-//! The machine that the figures are of, as far as it matters to them.
+//! Describes the machine on which the figures were measured.
 
 use std::fs;
 use std::process::Command;
 
-/// Lines of `name: value`.
+/// Returns pairs of a name and a value.
 pub fn describe() -> Vec<(&'static str, String)> {
     vec![
         ("CPU", format!("{}, {} cores", cpu(), std::thread::available_parallelism().map_or(1, usize::from))),
@@ -24,7 +24,7 @@ fn memory() -> String {
     kilobytes.map_or_else(|| "unknown".to_owned(), |kilobytes| format!("{:.0} GB", kilobytes / 1024.0 / 1024.0))
 }
 
-/// Of `envoy  version: REVISION/1.40.0/Clean/RELEASE/BoringSSL`, the version.
+/// Returns the version in `envoy  version: REVISION/1.40.0/Clean/RELEASE/BoringSSL`.
 fn envoy() -> String {
     let line = first_line(&lab::proc::envoy_binary().display().to_string(), &["--version"]);
     let version = line.split('/').find(|part| part.starts_with(|c: char| c.is_ascii_digit()) && part.contains('.'));

@@ -1,13 +1,13 @@
-//! Measures everything that docs/benchmarks.md says, in one run, and writes it down.
+//! Measures everything on docs/benchmarks.md in one run, and writes that page.
 //!
-//! `make bench` builds what this needs and starts it. Each part returns rows; a goal that is missed is shown, and is no
-//! failure: this is a measurement. What is a failure is a measurement that does not measure what it says, and then the
-//! part that finds out panics.
+//! `make bench` builds what this needs and starts it. Each part returns rows. A missed goal is shown but is not an error. A
+//! part panics if it finds that it did not measure what it is meant to measure.
 
-// Tooling: where it cannot go on, a panic with a good message is the result that is wanted.
+// Tooling: a program that cannot continue panics with a good message.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 
 mod accuracy;
+mod cpu;
 mod document;
 mod envoy;
 mod instructions;
@@ -23,12 +23,12 @@ mod scale;
 mod streaming;
 mod table;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use options::{Options, Part};
-use row::{Row, Verdict};
+use row::Row;
 
-/// One part's rows.
+/// The rows of one part.
 struct Section {
     part: Part,
     rows: Vec<Row>,
@@ -38,7 +38,7 @@ struct Section {
 async fn main() {
     let options = Options::parse();
     let mut sections = Vec::new();
-    for part in Part::ALL.into_iter().filter(|part| options.wants(*part)) {
+    for &part in Part::value_variants().iter().filter(|part| options.wants(**part)) {
         eprintln!("measuring: {}", part.title());
         sections.push(Section { part, rows: measure(part, &options).await });
     }
@@ -54,10 +54,10 @@ async fn main() {
     }
 }
 
-/// How many goals are reached.
+/// Says how many goals are reached.
 fn summary(sections: &[Section]) -> String {
-    let verdicts: Vec<Verdict> = sections.iter().flat_map(|section| &section.rows).filter_map(Row::verdict).collect();
-    let passed = verdicts.iter().filter(|verdict| **verdict == Verdict::Pass).count();
+    let verdicts: Vec<bool> = sections.iter().flat_map(|section| &section.rows).filter_map(Row::passes).collect();
+    let passed = verdicts.iter().filter(|passes| **passes).count();
     format!("{} goals: {passed} PASS, {} MISS.", verdicts.len(), verdicts.len() - passed)
 }
 
@@ -76,5 +76,6 @@ async fn measure(part: Part, options: &Options) -> Vec<Row> {
         Part::Scale => scale::measure(options).await,
         Part::Module => module::measure(options).await,
         Part::Accuracy => accuracy::measure(options),
+        Part::Cpu => cpu::measure(options).await,
     }
 }

@@ -6,13 +6,13 @@ use bench::stats::median;
 
 use crate::options::Options;
 use crate::rig::upstream::Upstream;
-use crate::rig::{self, Listener, size};
+use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
 /// Starts Envoys with and without it, in turns.
 pub async fn measure(options: &Options) -> Vec<Row> {
     let upstream = Upstream::start();
-    // Nobody listens there: what is measured is loading, and not the first sync.
+    // The sidecar does not run: only loading is measured, without the first sync.
     let sidecar = rig::sidecar();
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..options.rounds() {
@@ -25,9 +25,10 @@ pub async fn measure(options: &Options) -> Vec<Row> {
     let [without, with] = &times;
     let longer: Vec<f64> = with.iter().zip(without).map(|(with, without)| with - without).collect();
     let [with, without] = [with, without].map(|times| Value(median(times), Unit::Seconds));
-    let bytes = size(&lab::proc::wasm_module()) as f64;
+    let module = lab::proc::wasm_module();
+    let bytes = std::fs::metadata(&module).unwrap_or_else(|error| panic!("{}: {error}", module.display())).len();
     vec![
-        Row::new("size of the module", "", Value(bytes, Unit::Bytes), Goal::Below(400.0 * 1024.0)),
+        Row::new("size of the module", "", Value(bytes as f64, Unit::Bytes), Goal::AtMost(512.0 * 1024.0)),
         Row::new(
             "loading it: how much longer Envoy takes to be ready",
             format!("with {with}; without {without}"),

@@ -1,43 +1,43 @@
-//! What is asked for.
+//! The command line.
 
 use clap::{Parser, ValueEnum};
 
-/// Measures what docs/benchmarks.md says.
+/// Measures everything on docs/benchmarks.md.
 #[derive(Debug, Parser)]
 pub struct Options {
-    /// Fewer rounds and sizes, below two minutes; nothing is written.
+    /// Takes fewer rounds and sizes, below two minutes; nothing is written.
     #[arg(long)]
     pub quick: bool,
-    /// One part only; nothing is written.
+    /// Measures one part only; nothing is written.
     #[arg(long)]
     pub only: Option<Part>,
 }
 
 impl Options {
-    /// Whether a part is asked for.
+    /// Returns whether a part is to be measured.
     pub fn wants(&self, part: Part) -> bool {
         self.only.is_none_or(|only| only == part)
     }
 
-    /// Whether everything is measured in full, so that it may be written down.
+    /// Returns whether everything is measured in full, so that the results may be written to the documentation.
     pub fn is_all(&self) -> bool {
         !self.quick && self.only.is_none()
     }
 
-    /// How many rounds medians are taken of.
-    pub fn rounds(&self) -> u32 {
+    /// Returns the number of rounds of which medians are taken.
+    pub fn rounds(&self) -> usize {
         if self.quick { 3 } else { 5 }
     }
 }
 
-/// The parts, as docs/benchmarks.md orders them.
+/// The parts, in the order of docs/benchmarks.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Decode, normalise, SimHash, window and score, natively and as wasm in V8.
     Pipeline,
     /// The filter in a real Envoy.
     Envoy,
-    /// Answers that stream.
+    /// Streamed answers.
     Streaming,
     /// A hundred thousand agents.
     Scale,
@@ -45,16 +45,14 @@ pub enum Part {
     Module,
     /// Instructions, counted.
     Instructions,
-    /// What speed must not cost.
+    /// Accuracy beside speed.
     Accuracy,
+    /// Envoy's CPU time per request.
+    Cpu,
 }
 
 impl Part {
-    /// All of them, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Pipeline, Self::Envoy, Self::Streaming, Self::Scale, Self::Module, Self::Instructions, Self::Accuracy];
-
-    /// Its heading.
+    /// Returns its heading, with the number of the goal.
     pub fn title(self) -> &'static str {
         match self {
             Self::Pipeline => "1. Pipeline",
@@ -64,6 +62,7 @@ impl Part {
             Self::Module => "5. Module",
             Self::Instructions => "6. Instructions",
             Self::Accuracy => "7. Accuracy beside speed",
+            Self::Cpu => "9. Envoy's CPU per request",
         }
     }
 }

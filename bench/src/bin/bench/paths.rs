@@ -1,23 +1,23 @@
-//! Where what `make bench` has built lies: beside this program, in cargo's folders.
+//! The paths of what `make bench` has built, in cargo's folders beside this program.
 
 use std::path::{Path, PathBuf};
 
-/// The project.
+/// Returns the project's folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the project")
 }
 
-/// A native program that is measured.
+/// Returns a native program that is measured.
 pub fn measured(name: &str) -> PathBuf {
     built(&format!("measured/{name}"))
 }
 
-/// The module that is measured in V8.
+/// Returns the module that is measured in V8.
 pub fn measured_module() -> PathBuf {
     built("wasm32-wasip1/measured-wasm/bench.wasm")
 }
 
-/// The filter that does nothing.
+/// Returns the filter that does nothing.
 pub fn noop_module() -> PathBuf {
     built("wasm32-wasip1/wasm/examples/noop.wasm")
 }

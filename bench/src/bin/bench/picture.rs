@@ -1,16 +1,17 @@
-//! docs/benchmarks.svg: a bar for each goal, as long as the part of it that is used. What ends before the line is reached.
+//! docs/benchmarks.svg: a bar for each goal, as long as the used share of what the goal allows. A bar that ends before the
+//! line reaches its goal.
 //!
-//! Colours follow the reader's light or dark; nothing is loaded, nothing is run.
+//! Colours follow the reader's light or dark theme. The picture loads nothing and runs no script.
 
 use crate::Section;
-use crate::row::{Row, Verdict};
+use crate::row::Row;
 
 const WIDTH: u32 = 960;
 const LABELS: u32 = 400;
-/// Where the bars begin, and how long the one is that just reaches its goal.
+/// Where the bars begin, and the length of a bar that just reaches its goal.
 const START: u32 = LABELS + 16;
 const GOAL: u32 = 260;
-/// No bar is longer, however far the goal is missed.
+/// The longest bar, however far the goal is missed.
 const LONGEST: f64 = 1.3;
 const LINE: u32 = 24;
 const TOP: u32 = 84;
@@ -27,7 +28,7 @@ const STYLE: &str = "
   }
 ";
 
-/// The picture.
+/// Draws the picture.
 pub fn svg(sections: &[Section]) -> String {
     let mut y = TOP;
     let mut bars = String::new();
@@ -65,7 +66,7 @@ pub fn svg(sections: &[Section]) -> String {
 
 fn bar(row: &Row, used: f64, y: u32) -> String {
     let length = (used.min(LONGEST) * f64::from(GOAL)).max(2.0);
-    let class = if row.verdict() == Some(Verdict::Miss) { "miss" } else { "pass" };
+    let class = if row.passes() == Some(false) { "miss" } else { "pass" };
     let room = f64::from(GOAL) * LONGEST;
     let (label, value, goal) = (escaped(&row.what), escaped(&row.value.to_string()), escaped(&row.goal_text()));
     let text = f64::from(START) + room + 12.0;

@@ -1,4 +1,4 @@
-//! One line of the results: what was measured, what it came to, and what it was to be.
+//! One line of the results: what was measured, the value, and its goal.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ pub struct Row {
     pub what: String,
     /// The figures behind the value, with their units.
     pub measured: String,
-    /// What counts.
+    /// The value that is compared with the goal.
     pub value: Value,
-    /// What it was to be.
+    /// The goal.
     pub goal: Goal,
 }
 
@@ -19,12 +19,12 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value(pub f64, pub Unit);
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Times something else.
+    /// A multiple of another value.
     Times,
-    /// Hundredths of something else.
+    /// Hundredths of another value.
     Percent,
     /// Microseconds.
     Microseconds,
@@ -34,14 +34,14 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
-    /// Things, or bare numbers.
+    /// A number without a unit.
     Count,
 }
 
-/// What a value was to be.
+/// The goal of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// It says something, and was to be nothing.
+    /// There is none: the value is only reported.
     None,
     /// No less than this.
     AtLeast(f64),
@@ -49,49 +49,40 @@ pub enum Goal {
     AtMost(f64),
     /// Less than this.
     Below(f64),
-    /// More would be welcome: no less than this.
-    BeyondAtLeast(f64),
-    /// Less would be welcome: no more than this.
-    BeyondAtMost(f64),
-}
-
-/// Whether a goal is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is.
-    Pass,
-    /// It is not.
-    Miss,
 }
 
 impl Row {
-    /// A line.
+    /// Creates a line.
     pub fn new(what: impl Into<String>, measured: impl Into<String>, value: Value, goal: Goal) -> Self {
         Self { what: what.into(), measured: measured.into(), value, goal }
     }
 
-    /// Whether the goal is reached, where there is one that counts.
-    pub fn verdict(&self) -> Option<Verdict> {
-        let reached = match self.goal {
-            Goal::AtLeast(limit) => self.value.0 >= limit,
-            Goal::AtMost(limit) => self.value.0 <= limit,
-            Goal::Below(limit) => self.value.0 < limit,
-            Goal::None | Goal::BeyondAtLeast(_) | Goal::BeyondAtMost(_) => return None,
-        };
-        Some(if reached { Verdict::Pass } else { Verdict::Miss })
-    }
-
-    /// How much of what the goal allows is used: up to 1 it is reached. Nothing where there is no goal that counts.
-    pub fn used(&self) -> Option<f64> {
+    /// Returns whether the goal is reached, or `None` if there is no goal.
+    pub fn passes(&self) -> Option<bool> {
         match self.goal {
-            Goal::AtLeast(limit) => Some(limit / self.value.0),
-            Goal::AtMost(0.0) => Some(if self.value.0 == 0.0 { 0.0 } else { f64::INFINITY }),
-            Goal::AtMost(limit) | Goal::Below(limit) => Some(self.value.0 / limit),
-            Goal::None | Goal::BeyondAtLeast(_) | Goal::BeyondAtMost(_) => None,
+            Goal::None => None,
+            Goal::AtLeast(limit) => Some(self.value.0 >= limit),
+            Goal::AtMost(limit) => Some(self.value.0 <= limit),
+            Goal::Below(limit) => Some(self.value.0 < limit),
         }
     }
 
-    /// The goal in words.
+    /// Returns `PASS`, `MISS`, or nothing if there is no goal.
+    pub fn verdict(&self) -> &'static str {
+        self.passes().map_or("", |passes| if passes { "PASS" } else { "MISS" })
+    }
+
+    /// Returns the used share of what the goal allows: up to 1 the goal is reached. Returns `None` if there is no goal.
+    pub fn used(&self) -> Option<f64> {
+        match self.goal {
+            Goal::None => None,
+            Goal::AtLeast(limit) => Some(limit / self.value.0),
+            Goal::AtMost(0.0) => Some(if self.value.0 == 0.0 { 0.0 } else { f64::INFINITY }),
+            Goal::AtMost(limit) | Goal::Below(limit) => Some((self.value.0 / limit).max(0.0)),
+        }
+    }
+
+    /// Returns the goal as text.
     pub fn goal_text(&self) -> String {
         let value = |limit| Value(limit, self.value.1);
         match self.goal {
@@ -99,45 +90,33 @@ impl Row {
             Goal::AtLeast(limit) => format!(">= {}", value(limit)),
             Goal::AtMost(limit) => format!("<= {}", value(limit)),
             Goal::Below(limit) => format!("< {}", value(limit)),
-            Goal::BeyondAtLeast(limit) => format!("beyond: {}", value(limit)),
-            Goal::BeyondAtMost(limit) => format!("beyond: <= {}", value(limit)),
         }
     }
 }
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(number, unit) = *self;
-        match unit {
-            Unit::Times => write!(f, "{}x", digits(number)),
-            Unit::Percent => write!(f, "{} %", digits(number)),
-            Unit::Microseconds => write!(f, "{} us", digits(number)),
-            Unit::Milliseconds => write!(f, "{} ms", digits(number)),
-            Unit::Seconds => write!(f, "{} s", digits(number)),
-            Unit::Bytes => write!(f, "{} B", digits(number)),
-            Unit::Count => f.write_str(&digits(number)),
-        }
+        let unit = match self.1 {
+            Unit::Times => "x",
+            Unit::Percent => " %",
+            Unit::Microseconds => " us",
+            Unit::Milliseconds => " ms",
+            Unit::Seconds => " s",
+            Unit::Bytes => " B",
+            Unit::Count => "",
+        };
+        write!(f, "{}{unit}", digits(self.0))
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pass => "PASS",
-            Self::Miss => "MISS",
-        })
-    }
-}
-
-/// A number to three figures or so, thousands apart.
+/// Formats a number to about three digits, with separators between thousands.
 fn digits(number: f64) -> String {
     let text = match number.abs() {
         size if size >= 100.0 => return thousands(number.round() as i64),
         size if size >= 10.0 => format!("{number:.1}"),
         _ => format!("{number:.2}"),
     };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    text.to_owned()
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn thousands(number: i64) -> String {
@@ -150,24 +129,21 @@ fn thousands(number: i64) -> String {
 mod tests {
     use super::*;
 
-    fn row(value: f64, goal: Goal) -> Row {
-        Row::new("what", "", Value(value, Unit::Times), goal)
-    }
-
     #[test]
-    fn a_goal_is_reached_or_not() {
+    fn a_goal_is_reached_or_missed() {
         let cases = [
-            (row(100.0, Goal::AtLeast(100.0)), Some(Verdict::Pass), Some(1.0)),
-            (row(80.0, Goal::AtLeast(100.0)), Some(Verdict::Miss), Some(1.25)),
-            (row(1.0, Goal::AtMost(2.0)), Some(Verdict::Pass), Some(0.5)),
-            (row(3.0, Goal::AtMost(2.0)), Some(Verdict::Miss), Some(1.5)),
-            (row(2.0, Goal::Below(2.0)), Some(Verdict::Miss), Some(1.0)),
-            (row(0.0, Goal::AtMost(0.0)), Some(Verdict::Pass), Some(0.0)),
-            (row(1.0, Goal::AtMost(0.0)), Some(Verdict::Miss), Some(f64::INFINITY)),
-            (row(1.0, Goal::BeyondAtLeast(2.0)), None, None),
-            (row(1.0, Goal::None), None, None),
+            (100.0, Goal::AtLeast(100.0), "PASS", Some(1.0)),
+            (80.0, Goal::AtLeast(100.0), "MISS", Some(1.25)),
+            (1.0, Goal::AtMost(2.0), "PASS", Some(0.5)),
+            (3.0, Goal::AtMost(2.0), "MISS", Some(1.5)),
+            (-1.0, Goal::AtMost(2.0), "PASS", Some(0.0)),
+            (2.0, Goal::Below(2.0), "MISS", Some(1.0)),
+            (0.0, Goal::AtMost(0.0), "PASS", Some(0.0)),
+            (1.0, Goal::AtMost(0.0), "MISS", Some(f64::INFINITY)),
+            (1.0, Goal::None, "", None),
         ];
-        for (row, verdict, used) in cases {
+        for (value, goal, verdict, used) in cases {
+            let row = Row::new("what", "", Value(value, Unit::Times), goal);
             assert_eq!((row.verdict(), row.used()), (verdict, used), "{row:?}");
         }
     }
@@ -180,6 +156,6 @@ mod tests {
             assert_eq!(digits(number), text);
         }
         assert_eq!(Value(1000.0, Unit::Times).to_string(), "1,000x");
-        assert_eq!(row(1.0, Goal::AtMost(1.15)).goal_text(), "<= 1.15x");
+        assert_eq!(Row::new("", "", Value(1.0, Unit::Times), Goal::AtMost(1.15)).goal_text(), "<= 1.15x");
     }
 }

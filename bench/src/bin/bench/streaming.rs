@@ -1,42 +1,41 @@
-//! Answers that stream: nothing of them is held back, and little is lost.
+//! Streamed answers: no event is held back, and little speed is lost.
 //!
-//! That nothing is held back is proven, not timed: the upstream sends an event only when the client has said, past Envoy,
-//! that it has the one before. A filter that held one would stop the answer for good.
+//! That no event is held back is proven without timing: the upstream sends an event only after the client has reported,
+//! past Envoy, that the event before has arrived. A filter that held an event back would stop the answer for good.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bench::body::{Body, Shape};
 use bench::stats::{median, ratio};
-use lab::proc::Envoy;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::options::Options;
 use crate::rig::client::{Connection, Target};
 use crate::rig::pool::{Load, Pool, load};
-use crate::rig::upstream::Upstream;
-use crate::rig::{self, Listener};
+use crate::rig::{Listener, Rig};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// What is compared.
+/// The listeners that are compared.
 const LISTENERS: [Listener; 3] = [Listener::Plain, Listener::Noop, Listener::Ours];
 /// Events of an answer.
 const EVENTS: usize = 200;
-/// Events of an answer whose first byte is waited for.
+/// Events of an answer whose time to the first byte is measured.
 const FEW: usize = 5;
 /// Answers that are acknowledged event by event, in each round.
 const STEPPED: usize = 5;
-/// Answers at once where events are counted.
+/// How many answers are streamed at once when events per second are measured.
 const CONNECTIONS: usize = 8;
 
-/// How long each has its turn.
+/// How long a turn takes.
 const SLICE: Duration = Duration::from_millis(150);
-/// An answer that has not come to its end by then has stopped for good.
+/// An answer that takes longer has stopped for good.
 const HELD_AFTER: Duration = Duration::from_secs(5);
-/// What every event holds once.
+/// Bytes that every event holds exactly once.
 const MARK: &[u8] = b"\"delta\"";
 
-/// One listener's figures, round by round.
+/// The figures of a listener, by round.
 #[derive(Default)]
 struct Figures {
     first_byte: Vec<f64>,
@@ -48,46 +47,39 @@ struct Figures {
 
 /// Measures all of it in one Envoy.
 pub async fn measure(options: &Options) -> Vec<Row> {
-    let upstream = Upstream::start();
-    let mut sidecar = rig::sidecar();
-    sidecar.resume().await;
-    let envoy = rig::envoy(&LISTENERS, upstream.address, sidecar.address(), 1).await;
-    rig::remote(&sidecar).enable("on", json!({})).await;
+    let rig = Rig::start(&LISTENERS, 1).await;
+    rig.remote.enable("on", json!({})).await;
+    let target = |listener, mode: &str, events: usize| rig.target(listener, "on", &format!("{mode} {events}"));
     let pool = Pool::new(Body { shape: Shape::Message, kilobytes: 10 });
     let slices = if options.quick { 2 } else { 6 };
     let mut all: BTreeMap<Listener, Figures> = BTreeMap::new();
-    for round in 0..options.rounds() as usize {
+    for round in 0..options.rounds() {
         let mut listeners = LISTENERS;
         listeners.rotate_left(round % LISTENERS.len());
         let mut loads: BTreeMap<Listener, [Load; 2]> = BTreeMap::new();
         for _ in 0..slices {
             for listener in listeners {
                 let [few, many] = loads.entry(listener).or_default();
-                few.add(load(&target(&envoy, listener, &format!("sse {FEW}")), &pool, 1, SLICE, 200).await);
-                let target = target(&envoy, listener, &format!("sse {EVENTS}"));
-                many.add(load(&target, &pool, CONNECTIONS, SLICE, 200).await);
+                few.add(load(&target(listener, "sse", FEW), &pool, 1, SLICE, 200).await);
+                many.add(load(&target(listener, "sse", EVENTS), &pool, CONNECTIONS, SLICE, 200).await);
             }
         }
         for (listener, [few, many]) in loads {
             let figures = all.entry(listener).or_default();
             figures.first_byte.push(few.first_byte());
             figures.events.push(many.rate() * EVENTS as f64);
-            step(&target(&envoy, listener, &format!("step {EVENTS}")), &pool, &upstream, figures).await;
+            step(&target(listener, "step", EVENTS), &pool, &rig.upstream.steps, figures).await;
         }
     }
-    let kills = envoy.stat("wasmcustom.kill_switch.kills").await;
-    let unread = envoy.stat("wasmcustom.kill_switch.answers_unread").await;
+    let kills = rig.envoy.stat("wasmcustom.kill_switch.kills").await;
+    let unread = rig.envoy.stat("wasmcustom.kill_switch.answers_unread").await;
     assert_eq!((kills, unread), (0, 0), "kills, and answers that could not be read");
     rows(&all)
 }
 
-fn target(envoy: &Envoy, listener: Listener, answer: &str) -> Target {
-    Target { address: envoy.listener(listener.name()), agent: "on".to_owned(), answer: answer.to_owned() }
-}
-
-/// Answers whose every event is acknowledged before the next is sent.
-async fn step(target: &Target, pool: &Pool, upstream: &Upstream, figures: &mut Figures) {
-    if upstream.steps.is_closed() {
+/// Streams answers of which each event is acknowledged before the next is sent.
+async fn step(target: &Target, pool: &Pool, steps: &Semaphore, figures: &mut Figures) {
+    if steps.is_closed() {
         return;
     }
     let mut connection = Connection::new(target.address);
@@ -95,18 +87,18 @@ async fn step(target: &Target, pool: &Pool, upstream: &Upstream, figures: &mut F
     for _ in 0..STEPPED {
         let (mut arrived, mut looked_at) = (0, 0);
         let call = connection.call_with(target, pool.next(), |seen| {
-            // From where a mark may have been cut.
+            // A mark may have been cut at the end of the part seen before.
             let new = count(&seen[looked_at..], MARK);
             looked_at = seen.len().saturating_sub(MARK.len() - 1);
-            upstream.steps.add_permits(new);
+            steps.add_permits(new);
             arrived += new;
         });
         let reply = tokio::time::timeout(HELD_AFTER, call).await;
         figures.arrived += arrived;
         figures.sent += EVENTS;
         let Ok(reply) = reply else {
-            // Something is held back. The upstream waits for a word that will not come, and is let go; this once is enough.
-            return upstream.steps.close();
+            // An event is held back. Closing the semaphore lets the waiting upstream go.
+            return steps.close();
         };
         assert_eq!(reply.status, 200, "an answer to {target:?}");
     }
@@ -119,7 +111,7 @@ fn count(bytes: &[u8], wanted: &[u8]) -> usize {
 
 fn rows(all: &BTreeMap<Listener, Figures>) -> Vec<Row> {
     let [plain, noop, ours] = LISTENERS.map(|listener| &all[&listener]);
-    let told = |of: fn(&Figures) -> &Vec<f64>, unit: fn(f64) -> String| {
+    let listed = |of: fn(&Figures) -> &Vec<f64>, unit: fn(f64) -> String| {
         let [plain, noop, ours] = [plain, noop, ours].map(|figures| unit(median(of(figures))));
         format!("on {ours}; no-op {noop}; no filter {plain}")
     };
@@ -134,19 +126,19 @@ fn rows(all: &BTreeMap<Listener, Figures>) -> Vec<Row> {
         ),
         Row::new(
             "time to the first byte of an answer",
-            told(|figures| &figures.first_byte, |us| Value(us, Unit::Microseconds).to_string()),
+            listed(|figures| &figures.first_byte, |us| Value(us, Unit::Microseconds).to_string()),
             Value(ratio(&ours.first_byte, &noop.first_byte), Unit::Times),
             Goal::AtMost(1.1),
         ),
         Row::new(
             format!("events per second, {CONNECTIONS} answers at once"),
-            told(|figures| &figures.events, per_second),
+            listed(|figures| &figures.events, per_second),
             percent(|figures| &figures.events),
             Goal::AtLeast(85.0),
         ),
         Row::new(
             "events per second, each acknowledged before the next",
-            told(|figures| &figures.stepped, per_second),
+            listed(|figures| &figures.stepped, per_second),
             percent(|figures| &figures.stepped),
             Goal::None,
         ),

@@ -1,15 +1,14 @@
-//! Rows as a table: on a terminal, and in Markdown.
+//! Formats rows as a table, for a terminal and in Markdown.
 
 use crate::row::Row;
 
 const HEADINGS: [&str; 5] = ["what", "measured", "value", "goal", ""];
 
 fn cells(row: &Row) -> [String; 5] {
-    let verdict = row.verdict().map_or_else(String::new, |verdict| verdict.to_string());
-    [row.what.clone(), row.measured.clone(), row.value.to_string(), row.goal_text(), verdict]
+    [row.what.clone(), row.measured.clone(), row.value.to_string(), row.goal_text(), row.verdict().to_owned()]
 }
 
-/// Columns as wide as what is in them.
+/// Formats rows with columns of the width of their contents.
 pub fn terminal(rows: &[Row]) -> String {
     let lines: Vec<[String; 5]> = [HEADINGS.map(str::to_owned)].into_iter().chain(rows.iter().map(cells)).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
@@ -21,7 +20,7 @@ pub fn terminal(rows: &[Row]) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The same for docs/benchmarks.md.
+/// Formats rows for docs/benchmarks.md.
 pub fn markdown(rows: &[Row]) -> String {
     let mut out = format!("| {} |\n|---|---|---|---|---|\n", HEADINGS.join(" | "));
     for row in rows {

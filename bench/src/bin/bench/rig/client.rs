@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: HTTP/1.1 by hand, one request after the other on a connection that is kept.
+//! A client that costs very little: HTTP/1.1 written by hand, one request after the other on a kept connection.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -7,32 +7,32 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long an answer may take before the measurement is worthless.
+/// The longest time that an answer may take.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A request but for its body.
+/// A request without its body.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where Envoy listens.
+    /// The address of the listener.
     pub address: SocketAddr,
-    /// Whose request it is.
+    /// The agent's id.
     pub agent: String,
-    /// How the upstream is to answer.
+    /// How the upstream is to answer: see `upstream`.
     pub answer: String,
 }
 
-/// What came back.
+/// The result of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// How long the first byte of the body took.
+    /// The time to the first byte of the body.
     pub first_byte: Duration,
-    /// How long all of it took.
+    /// The time to the last byte.
     pub all: Duration,
 }
 
-/// One connection, renewed where the other side closes it.
+/// A connection that is opened again if the other side closes it.
 pub struct Connection {
     address: SocketAddr,
     stream: Option<TcpStream>,
@@ -51,22 +51,22 @@ impl Target {
 }
 
 impl Connection {
-    /// One that is opened at the first call.
+    /// Creates a connection that is opened by the first call.
     pub fn new(address: SocketAddr) -> Self {
         Self { address, stream: None, buffer: Vec::with_capacity(64 * 1024) }
     }
 
-    /// Whether the next call finds it open.
+    /// Returns whether it is open.
     pub fn is_open(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Sends a request and waits for the answer. Connecting is not part of the time.
+    /// Sends a request and waits for the answer. The time does not include connecting.
     pub async fn call(&mut self, target: &Target, body: &[u8]) -> Reply {
         self.call_with(target, body, |_| {}).await
     }
 
-    /// The same; `seen` is told of all that has come each time that something comes.
+    /// Like `call`, and passes everything received so far to `seen` after each read.
     pub async fn call_with(&mut self, target: &Target, body: &[u8], seen: impl FnMut(&[u8])) -> Reply {
         let exchanged = tokio::time::timeout(DEADLINE, self.exchange(target, body, seen)).await;
         exchanged.unwrap_or_else(|_| panic!("no answer within {DEADLINE:?}"))
@@ -79,7 +79,7 @@ impl Connection {
         };
         let head = target.head(body.len());
         let started = Instant::now();
-        // What is refused at its headers may be answered, and the connection closed, while the body is on its way.
+        // A request that is refused at its headers may be answered, and the connection closed, before the body is sent.
         let sent = send(&mut stream, head.as_bytes(), body).await;
         self.buffer.clear();
         let mut first_byte = None;
@@ -125,7 +125,7 @@ async fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Head and body at once, as clients send them.
+/// Sends head and body with one system call, as clients do.
 async fn send(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> std::io::Result<()> {
     let sent = stream.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]).await?;
     if sent < head.len() {

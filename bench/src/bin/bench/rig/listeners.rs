@@ -1,4 +1,4 @@
-//! A listener for each filter that is compared.
+//! The listeners, one for each filter that is compared.
 
 use std::net::SocketAddr;
 
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 use super::filter;
 use crate::paths;
 
-/// Room for the bodies that are held, in all of them.
+/// How much of a body Envoy may buffer.
 const BUFFER_LIMIT: u32 = 4 << 20;
 
-/// What stands between client and upstream.
+/// The filter between client and upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Listener {
-    /// Nothing.
+    /// No filter.
     Plain,
-    /// A wasm filter that holds the body and looks at nothing.
+    /// A wasm filter that holds the body and reads nothing.
     Noop,
-    /// Ours.
+    /// The kill switch.
     Ours,
     /// A Lua filter that asks for the body and does nothing with it.
     Lua,
 }
 
 impl Listener {
-    /// All of them.
+    /// All listeners.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Noop, Self::Ours, Self::Lua];
 
-    /// What it is called in Envoy.
+    /// Returns its name in Envoy.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -38,7 +38,7 @@ impl Listener {
         }
     }
 
-    /// Its configuration.
+    /// Returns its configuration.
     pub fn config(self, upstream: SocketAddr) -> Value {
         let mut config = EnvoyConfig { buffer_limit: Some(BUFFER_LIMIT), ..EnvoyConfig::new(upstream) };
         match self {
@@ -50,11 +50,11 @@ impl Listener {
         let mut listener = config.bootstrap()["static_resources"]["listeners"][0].take();
         listener["name"] = json!(self.name());
         listener["stat_prefix"] = json!(self.name());
-        // Every worker gets its share of few connections.
+        // Connections are distributed evenly over the workers, even if there are few.
         listener["connection_balance_config"] = json!({"exact_balance": {}});
         if self == Self::Noop {
             let filters = &mut listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"];
-            // A virtual machine of its own.
+            // It must not share a virtual machine with ours.
             filters[0]["typed_config"]["config"]["vm_config"]["vm_id"] = json!("noop");
         }
         listener

@@ -1,8 +1,8 @@
-//! What the parts in a real Envoy share: an upstream and a client that cost little, and an Envoy with a listener for each
-//! filter that is compared.
+//! The set-up of all parts in a real Envoy: an upstream and a client that cost little, and an Envoy with a listener for
+//! each filter that is compared.
 //!
-//! One Envoy for all of them: same process, same workers, same upstream connections, equally warm. What differs is the
-//! filter.
+//! One Envoy has all listeners, so that process, workers, upstream connections and caches are the same. Only the filter
+//! differs.
 
 pub mod client;
 mod listeners;
@@ -10,31 +10,65 @@ pub mod pool;
 pub mod upstream;
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use lab::mesh::Remote;
 use lab::proc::{Envoy, Sidecar, SidecarOptions};
 use lab::{EnvoyConfig, Filter};
 use serde_json::{Value, json};
 
+use client::Target;
 pub use listeners::Listener;
+use upstream::Upstream;
 
 const ENFORCER: &str = "bench-enforcer-token-0123456789";
 const OPERATOR: &str = "bench-operator-token-0123456789";
 
-/// A sidecar that does not run yet.
+/// An upstream, a running sidecar, and an Envoy between client and upstream.
+pub struct Rig {
+    /// The upstream.
+    pub upstream: Upstream,
+    /// The proxy.
+    pub envoy: Envoy,
+    /// The sidecar's API.
+    pub remote: Remote,
+    /// Keeps the sidecar running.
+    _sidecar: Sidecar,
+}
+
+impl Rig {
+    /// Starts all of it.
+    pub async fn start(listeners: &[Listener], workers: u32) -> Self {
+        let upstream = Upstream::start();
+        let mut sidecar = sidecar();
+        sidecar.resume().await;
+        let envoy = envoy(listeners, upstream.address, sidecar.address(), workers).await;
+        Self { upstream, envoy, remote: remote(&sidecar), _sidecar: sidecar }
+    }
+
+    /// Returns a request of an agent that is to be answered in this way.
+    pub fn target(&self, listener: Listener, agent: &str, answer: &str) -> Target {
+        target(&self.envoy, listener, agent, answer)
+    }
+}
+
+/// Returns a request of an agent through one of Envoy's listeners.
+pub fn target(envoy: &Envoy, listener: Listener, agent: &str, answer: &str) -> Target {
+    Target { address: envoy.listener(listener.name()), agent: agent.to_owned(), answer: answer.to_owned() }
+}
+
+/// Returns a sidecar that does not run yet.
 pub fn sidecar() -> Sidecar {
     let tokens = [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", "bench-viewer-token-0123456789ab")];
     let environment = tokens.map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned()));
     Sidecar::stopped(SidecarOptions { environment: environment.to_vec(), ..SidecarOptions::default() })
 }
 
-/// The filter as users configure it.
-pub fn filter() -> Filter {
+/// Returns the filter with its default configuration.
+fn filter() -> Filter {
     Filter::new(lab::proc::wasm_module(), json!({"cluster": "kill-switch", "token": ENFORCER}))
 }
 
-/// An Envoy with these listeners before an upstream, and the sidecar's cluster.
+/// Starts an Envoy with these listeners, an upstream, and the sidecar's cluster.
 pub async fn envoy(listeners: &[Listener], upstream: SocketAddr, sidecar: SocketAddr, workers: u32) -> Envoy {
     let config = EnvoyConfig { sidecar: Some(sidecar), ..EnvoyConfig::new(upstream) };
     let mut bootstrap = config.bootstrap();
@@ -43,12 +77,7 @@ pub async fn envoy(listeners: &[Listener], upstream: SocketAddr, sidecar: Socket
     Envoy::start(&bootstrap.to_string(), workers).await
 }
 
-/// The sidecar's API.
+/// Returns the sidecar's API.
 pub fn remote(sidecar: &Sidecar) -> Remote {
     Remote { envoy: String::new(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() }
-}
-
-/// The size of a file in bytes.
-pub fn size(path: &Path) -> u64 {
-    std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).len()
 }

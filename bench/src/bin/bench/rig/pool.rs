@@ -1,4 +1,4 @@
-//! Bodies to send, all different, and slices of load made of them.
+//! Pools of different bodies, and slices of load made of them.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 use super::client::{Connection, Target};
 
-/// Bodies in a pool: more than a window and the connections together hold, so that no agent ever seems to repeat itself.
+/// Bodies in a pool: more than a window and all connections hold together, so that no agent appears to repeat itself.
 const BODIES: u64 = 96;
 
 /// Bodies of one shape and size.
@@ -20,13 +20,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Made anew, the same each time.
+    /// Creates the bodies, which are the same in every run.
     pub fn new(body: Body) -> Self {
         let bodies = (0..BODIES).map(|seed| body.text(1000 + seed).into_bytes()).collect();
         Self { bodies: Rc::new(bodies), next: Rc::default() }
     }
 
-    /// The next body.
+    /// Returns the next body.
     pub fn next(&self) -> &[u8] {
         let next = self.next.get();
         self.next.set(next + 1);
@@ -34,7 +34,7 @@ impl Pool {
     }
 }
 
-/// What slices of load came to.
+/// The results of one or several slices of load.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     all: Vec<f64>,
@@ -45,7 +45,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Takes another slice of the same.
+    /// Adds another slice.
     pub fn add(&mut self, other: Self) {
         self.all.extend(other.all);
         self.first_byte.extend(other.first_byte);
@@ -54,33 +54,33 @@ impl Load {
         self.warming += other.warming;
     }
 
-    /// So many percent of the answers took no longer than this, in microseconds.
+    /// Returns a percentile of the times of answers, in microseconds.
     pub fn percentile(&self, percent: f64) -> f64 {
         percentile(&self.all, percent)
     }
 
-    /// The median of the times to the first byte of a body, in microseconds.
+    /// Returns the median time to the first byte of a body, in microseconds.
     pub fn first_byte(&self) -> f64 {
         median(&self.first_byte)
     }
 
-    /// Answers per second: the median of the slices.
+    /// Returns the answers per second, the median over the slices.
     pub fn rate(&self) -> f64 {
         median(&self.rates)
     }
 
-    /// Answers, those included that warmed the connections.
+    /// Returns the number of answers, including those that warmed the connections up.
     pub fn calls(&self) -> u64 {
         self.all.len() as u64 + self.warming
     }
 
-    /// The percentage of answers after which the connection was closed.
+    /// Returns the percentage of answers after which the connection was closed.
     pub fn closed(&self) -> f64 {
         100.0 * self.closed as f64 / self.all.len().max(1) as f64
     }
 }
 
-/// Sends requests on so many connections for so long. Every answer must have this status.
+/// Sends requests on several connections for some time. Every answer must have this status.
 pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Duration, status: u16) -> Load {
     let local = LocalSet::new();
     let call = |_| local.spawn_local(calls(target.clone(), pool.clone(), time, status));
@@ -93,7 +93,7 @@ pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Durati
             }
         })
         .await;
-    // The connections' together.
+    // The rate of the slice is that of all connections together.
     load.rates = vec![load.rates.iter().sum()];
     load
 }

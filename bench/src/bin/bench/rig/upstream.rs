@@ -1,8 +1,8 @@
-//! An upstream that costs next to nothing: HTTP/1.1 by hand on a thread of its own, with answers made beforehand.
+//! An upstream that costs very little: HTTP/1.1 written by hand on a thread of its own, with prepared answers.
 //!
-//! No two answers in a row are alike, since an agent that always gets the same answer is what the filter looks for. The
-//! request's header `x-bench` says how to answer: not at all, whole; `sse N`, in N events; `step N`, in N events, each
-//! sent only when the client has said that it has the one before.
+//! Successive answers differ, since the filter looks for agents that always get the same answer. The request's header
+//! `x-bench` says how to answer: `whole`; `sse N`, in N events; `step N`, in N events, each sent only after the client has
+//! acknowledged the one before.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// Different answers.
+/// The number of different answers.
 const ANSWERS: usize = 128;
-/// Words of an answer.
+/// The bytes of text in an answer.
 const ANSWER_BYTES: usize = 600;
-/// The largest part of an answer in events that differs from event to event.
+/// The number of different events of an answer.
 const EVENTS_MAX: usize = 400;
 
 /// A running upstream. It ends with the process.
 pub struct Upstream {
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
-    /// What the client gives a permit to for each event of a `step` answer that it has.
+    /// The client adds a permit for each event of a `step` answer that it has received.
     pub steps: Arc<Semaphore>,
 }
 
@@ -37,7 +37,7 @@ struct Answers {
 }
 
 impl Upstream {
-    /// Starts it.
+    /// Starts the upstream.
     pub fn start() -> Self {
         let steps = Arc::new(Semaphore::new(0));
         let answers = Arc::new(Answers::new(Arc::clone(&steps)));
@@ -82,7 +82,7 @@ fn whole(number: u64) -> Vec<u8> {
     format!("{head} {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Events as chunks, each with its framing.
+/// Returns events as chunks of a chunked body.
 fn events(number: u64) -> Vec<Vec<u8>> {
     let text = english(EVENTS_MAX * 12, number);
     let words: Vec<&str> = text.split_inclusive(' ').take(EVENTS_MAX).collect();
@@ -116,7 +116,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
         };
         let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
         let length: usize = header(&head, "content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
-        // The body, of which only the length is of interest.
+        // The content of the body is ignored.
         let mut seen = filled - end;
         while seen < length {
             match stream.read(&mut buffer).await {

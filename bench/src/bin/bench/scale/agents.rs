@@ -1,4 +1,4 @@
-//! A sidecar that knows so many agents, each with the kill switch on.
+//! A sidecar with many agents, each with the kill switch on.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::rig;
 
-/// The name of an agent.
+/// Returns the name of an agent.
 pub fn name(number: usize) -> String {
     format!("team-{}/agent-{number:06}", number % 100)
 }
 
-/// A running sidecar with so many agents.
+/// Starts a sidecar with this many agents.
 pub async fn sidecar(agents: usize) -> Sidecar {
     let mut sidecar = rig::sidecar();
-    // Started once for its tables.
+    // The first start creates the tables.
     sidecar.resume().await;
     sidecar.stop().await;
     create(&sidecar.folder().join("kill-switch.db"), agents).await;
@@ -23,7 +23,7 @@ pub async fn sidecar(agents: usize) -> Sidecar {
     sidecar
 }
 
-/// Writes them in one statement: one by one through the API would take minutes.
+/// Writes the agents in one statement, since the API would take minutes.
 async fn create(database: &Path, agents: usize) {
     let options = SqliteConnectOptions::new().filename(database);
     let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;

@@ -1,4 +1,4 @@
-//! What a request costs with one agent and with a hundred thousand.
+//! The cost of a request with one agent and with a hundred thousand.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use lab::proc::Envoy;
 
 use super::{AGENTS_TEXT, agents};
 use crate::options::Options;
-use crate::rig::Listener;
 use crate::rig::client::{Connection, Target};
 use crate::rig::pool::Pool;
+use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Agents that call where the calls are spread.
+/// How many agents call in turn in the last case.
 const CALLING: usize = 4_000;
 
 /// Measures calls of the one agent, of one in many, and of many in many, in turns.
@@ -23,7 +23,7 @@ pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row
     let slices = if options.quick { 4 } else { 8 };
     let cases = [(small, 1), (large, 1), (large, CALLING)];
     let mut all = [const { Vec::new() }; 3];
-    for round in 0..options.rounds() as usize {
+    for round in 0..options.rounds() {
         let mut times = [const { Vec::new() }; 3];
         for turn in 0..slices * cases.len() {
             let case = (round + turn) % cases.len();
@@ -46,7 +46,7 @@ pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row
     ]
 }
 
-/// A slice of calls of so many agents in turn on one connection; what each took, in microseconds.
+/// Makes calls of this many agents in turn on one connection, and returns their times in microseconds.
 async fn calls(envoy: &Envoy, calling: usize, pool: &Pool) -> Vec<f64> {
     const SLICE: Duration = Duration::from_millis(150);
     let targets: Vec<Target> = (0..calling).map(|number| target(envoy, &agents::name(number))).collect();
@@ -65,12 +65,12 @@ async fn calls(envoy: &Envoy, calling: usize, pool: &Pool) -> Vec<f64> {
     times
 }
 
-/// A call of an agent.
+/// Returns a call of an agent.
 pub fn target(envoy: &Envoy, agent: &str) -> Target {
-    Target { address: envoy.listener(Listener::Ours.name()), agent: agent.to_owned(), answer: "whole".to_owned() }
+    rig::target(envoy, Listener::Ours, agent, "whole")
 }
 
-/// Calls until Envoy judges the agent's calls, which it does once it has its policy.
+/// Calls until Envoy judges the agent's calls, that is, until it has the agent's policy.
 pub async fn wait_until_judged(envoy: &Envoy, agent: &str) {
     const DEADLINE: Duration = Duration::from_secs(60);
     let pool = Pool::new(Body { shape: Shape::Message, kilobytes: 1 });

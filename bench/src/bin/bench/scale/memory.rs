@@ -1,4 +1,4 @@
-//! What an agent takes: of shared data, counted in bytes, and of Envoy's memory, as Envoy tells it.
+//! The memory of an agent: bytes of shared data, and Envoy's memory as Envoy reports it.
 
 use agent_kill_switch::agent::Record;
 use agent_kill_switch::shared::agent_key;
@@ -16,7 +16,7 @@ use crate::rig::upstream::Upstream;
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// The bytes that are kept for an agent whose window is full, keys included.
+/// Counts the bytes of shared data of an agent whose window is full, keys included.
 pub fn shared_data() -> Vec<Row> {
     let agent = agents::name(AGENTS - 1);
     let (policy, key) = (Record::BYTES, agent_key(&agent).len());
@@ -26,9 +26,9 @@ pub fn shared_data() -> Vec<Row> {
     vec![Row::new(format!("shared data of an agent, window of {WINDOW}"), measured, value, Goal::AtMost(2048.0))]
 }
 
-/// An Envoy with every policy, and what it and full windows took of its memory.
+/// Starts an Envoy with every policy, and measures the memory of policies and of full windows.
 pub async fn envoy(options: &Options, sidecar: &Sidecar, upstream: &Upstream) -> (Envoy, Vec<Row>) {
-    // Agents that fill their windows.
+    // How many agents fill their windows.
     let full = if options.quick { 500 } else { 3_000 };
     let nobody = rig::sidecar();
     let empty = rig::envoy(&[Listener::Ours], upstream.address, nobody.address(), WORKERS).await;
@@ -52,11 +52,11 @@ pub async fn envoy(options: &Options, sidecar: &Sidecar, upstream: &Upstream) ->
     (envoy, vec![Row::new(what, measured, Value(policy + window, Unit::Bytes), Goal::None)])
 }
 
-/// Calls of so many agents, each as often as its window holds.
+/// Fills the windows of this many agents.
 async fn fill(envoy: &Envoy, full: usize) {
     let pool = Pool::new(Body { shape: Shape::Message, kilobytes: 1 });
     let mut connection = Connection::new(envoy.listener(Listener::Ours.name()));
-    // The last ones, so that those that are measured later begin empty.
+    // The last agents, since the first ones must have empty windows in later measurements.
     for agent in AGENTS - full..AGENTS {
         let target = cost::target(envoy, &agents::name(agent));
         for _ in 0..WINDOW {
@@ -65,7 +65,7 @@ async fn fill(envoy: &Envoy, full: usize) {
     }
 }
 
-/// Bytes that Envoy has allocated.
+/// Returns the bytes that Envoy has allocated.
 async fn allocated(envoy: &Envoy) -> f64 {
     let memory: Json = serde_json::from_str(&envoy.get("/memory").await).expect("Envoy's memory is JSON");
     let bytes = memory["allocated"].as_str().and_then(|text| text.parse().ok());

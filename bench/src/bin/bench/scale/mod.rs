@@ -1,4 +1,4 @@
-//! A hundred thousand agents: what a request costs then, what each takes, how fast policies arrive.
+//! A hundred thousand agents: the cost of a request, the memory of an agent, and how fast policies arrive.
 
 mod agents;
 mod cost;
@@ -15,9 +15,9 @@ use crate::rig::upstream::Upstream;
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Agents that one sidecar knows; the other knows one.
+/// The number of agents of the larger sidecar; the other has one.
 const AGENTS: usize = 100_000;
-/// As people write it.
+/// The same as text.
 const AGENTS_TEXT: &str = "100,000";
 /// Envoy's workers.
 const WORKERS: u32 = 2;
@@ -38,7 +38,7 @@ pub async fn measure(options: &Options) -> Vec<Row> {
     rows
 }
 
-/// How long after its start an Envoy has every policy.
+/// Measures how long after its start an Envoy has every policy.
 async fn synced(options: &Options, sidecar: &Sidecar, upstream: &Upstream) -> Vec<Row> {
     let mut times = Vec::new();
     for _ in 0..if options.quick { 1 } else { options.rounds() } {
@@ -52,7 +52,7 @@ async fn synced(options: &Options, sidecar: &Sidecar, upstream: &Upstream) -> Ve
     vec![Row::new(format!("{AGENTS_TEXT} policies synced"), measured, value, Goal::Below(10.0))]
 }
 
-/// Waits until the sidecar has heard from this very Envoy that it has everything.
+/// Waits until this Envoy has reported to the sidecar that it has every policy.
 async fn wait_for_policies(envoy: &Envoy, sidecar: &Sidecar) {
     let probe = agents::name(AGENTS - 1);
     cost::wait_until_judged(envoy, &probe).await;

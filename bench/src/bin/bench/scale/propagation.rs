@@ -1,11 +1,10 @@
 //! How long after the API's answer a change is in force on every worker.
 //!
-//! Each worker has connections on which an agent calls every millisecond or so. What is taken is the time until the slowest of
-//! them has got an answer that shows the change: the call itself is part of it.
+//! Each worker has connections on which an agent calls about every millisecond. The time ends when the slowest of them has got
+//! an answer that shows the change, so it includes the call itself.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bench::body::{Body, Shape};
@@ -19,9 +18,9 @@ use crate::rig::client::{Connection, Target};
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Connections, which Envoy shares out evenly.
+/// The connections, which Envoy distributes evenly over its workers.
 const CONNECTIONS: usize = 2 * WORKERS as usize;
-/// The agent that changes.
+/// The number of the agent that changes.
 const AGENT: usize = 50_000;
 
 /// When a connection first saw a status.
@@ -30,7 +29,7 @@ struct Seen {
     at: Instant,
 }
 
-/// Deactivates and activates an agent again and again while it calls.
+/// Repeatedly deactivates and activates an agent while it calls.
 pub async fn measure(options: &Options, sidecar: &Sidecar, envoy: &Envoy) -> Vec<Row> {
     let changes = if options.quick { 20 } else { 100 };
     let remote = rig::remote(sidecar);
@@ -39,7 +38,7 @@ pub async fn measure(options: &Options, sidecar: &Sidecar, envoy: &Envoy) -> Vec
     let target = cost::target(envoy, &agent);
     let before = workers(envoy).await;
     let (tell, mut told) = mpsc::unbounded_channel();
-    let done = Arc::new(AtomicU16::new(0));
+    let done = Arc::new(AtomicBool::new(false));
     let callers = spawn(&target, &tell, &done);
     wait_for(&mut told, 200).await;
     let shared = workers(envoy).await.iter().zip(&before).all(|(after, before)| after > before);
@@ -47,15 +46,16 @@ pub async fn measure(options: &Options, sidecar: &Sidecar, envoy: &Envoy) -> Vec
     let mut times = Vec::new();
     for change in 0..changes {
         let status = if change % 2 == 0 { 403 } else { 200 };
-        match status {
-            403 => remote.deactivate(&agent).await,
-            _ => remote.activate(&agent).await,
+        if status == 403 {
+            remote.deactivate(&agent).await;
+        } else {
+            remote.activate(&agent).await;
         }
         let answered = Instant::now();
         let last = wait_for(&mut told, status).await;
         times.push(last.saturating_duration_since(answered).as_secs_f64() * 1000.0);
     }
-    done.store(1, Ordering::Relaxed);
+    done.store(true, Ordering::Relaxed);
     for caller in callers {
         caller.join().expect("a caller does not panic");
     }
@@ -67,18 +67,18 @@ pub async fn measure(options: &Options, sidecar: &Sidecar, envoy: &Envoy) -> Vec
     ]
 }
 
-/// Connections that each worker has taken.
+/// Returns how many connections each worker has taken.
 async fn workers(envoy: &Envoy) -> Vec<u64> {
     let stats = envoy.stats().await;
     let name = |worker| format!("listener.{}.worker_{worker}.downstream_cx_total", Listener::Ours.name());
     (0..WORKERS).map(|worker| stats.get(&name(worker)).copied().unwrap_or(0)).collect()
 }
 
-/// Callers on threads of their own: asking the API must not make them wait.
+/// Starts callers on threads of their own, so that calls to the API do not delay them.
 fn spawn(
     target: &Target,
     tell: &mpsc::UnboundedSender<Seen>,
-    done: &Arc<AtomicU16>,
+    done: &Arc<AtomicBool>,
 ) -> Vec<std::thread::JoinHandle<()>> {
     (0..CONNECTIONS)
         .map(|_| {
@@ -91,13 +91,12 @@ fn spawn(
         .collect()
 }
 
-/// Calls until told to stop, and tells of each status that differs from the one before.
-async fn call(target: Target, tell: mpsc::UnboundedSender<Seen>, done: Arc<AtomicU16>) {
+/// Calls until `done`, and reports each status that differs from the one before.
+async fn call(target: Target, tell: mpsc::UnboundedSender<Seen>, done: Arc<AtomicBool>) {
     let body = Body { shape: Shape::Message, kilobytes: 1 }.text(1);
-    let address: SocketAddr = target.address;
-    let mut connection = Connection::new(address);
+    let mut connection = Connection::new(target.address);
     let mut status = 0;
-    while done.load(Ordering::Relaxed) == 0 {
+    while !done.load(Ordering::Relaxed) {
         let reply = connection.call(&target, body.as_bytes()).await;
         if reply.status != status {
             status = reply.status;
@@ -107,7 +106,7 @@ async fn call(target: Target, tell: mpsc::UnboundedSender<Seen>, done: Arc<Atomi
     }
 }
 
-/// Waits until every connection has seen a status; when the last one did.
+/// Waits until every connection has seen a status, and returns the time at which the last one did.
 async fn wait_for(told: &mut mpsc::UnboundedReceiver<Seen>, status: u16) -> Instant {
     const DEADLINE: Duration = Duration::from_secs(20);
     let mut last = Instant::now();
