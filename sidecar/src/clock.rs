@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Serialize as _, Serializer};
+
 use crate::model::Millis;
 
 /// A function that returns the current time.
@@ -25,6 +27,14 @@ const LAST: Millis = 253_402_300_799_999;
 pub fn rfc3339(at_ms: Millis) -> String {
     let time = UNIX_EPOCH + Duration::from_millis(at_ms.min(LAST));
     humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Serialises a time that may be absent as [`rfc3339`] formats it.
+pub(crate) fn serialize_rfc3339<S: Serializer>(
+    at_ms: &(impl Into<Option<Millis>> + Copy),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*at_ms).into().map(rfc3339).serialize(serializer)
 }
 
 /// Parses a time in RFC 3339 format, in UTC. A date without a time stands for its midnight.

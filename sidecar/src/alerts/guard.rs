@@ -1,11 +1,10 @@
 //! Decides where webhooks may be sent: to public addresses, and to private ones only if the operator allows it.
 //!
 //! A target is checked when its rule is saved and again at every connection. The HTTP client resolves names through
-//! [`GuardedResolver`], so it connects to the same addresses that were checked, even if the name has got other addresses in
+//! [`Guard`], so it connects to the same addresses that were checked, even if the name has got other addresses in
 //! the meantime. An address in the URL itself never reaches the resolver, so it is checked before the request. By then the
 //! URL parser has turned spellings such as `2130706433`, `0x7f.1` and `017700000001` into the address that they mean.
 
-use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -76,17 +75,6 @@ impl Guard {
         Ok(url)
     }
 
-    /// Returns a resolver for the HTTP client that fails for names with an address that is not allowed.
-    pub(super) fn resolver(&self) -> GuardedResolver {
-        GuardedResolver(self.clone())
-    }
-
-    async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, Box<dyn StdError + Send + Sync>> {
-        let addresses = self.lookup.addresses(name).await?;
-        self.check_addresses(name, &addresses)?;
-        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
-    }
-
     /// Checks the addresses of a name. One that is not public is enough to refuse it.
     fn check_addresses(&self, name: &str, addresses: &[IpAddr]) -> Result<(), String> {
         match addresses.iter().find(|address| !self.allow_private && !is_public(**address)) {
@@ -97,14 +85,13 @@ impl Guard {
 }
 
 /// Resolves names for the HTTP client, and fails if an address is not allowed.
-pub(super) struct GuardedResolver(Guard);
-
-impl Resolve for GuardedResolver {
+impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
-        let guard = self.0.clone();
+        let guard = self.clone();
         Box::pin(async move {
-            let addresses = guard.resolve(name.as_str()).await?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
+            let addresses = guard.lookup.addresses(name.as_str()).await?;
+            guard.check_addresses(name.as_str(), &addresses)?;
+            Ok(Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn client(guard: &Guard) -> reqwest::Result<Client> {
     http_client::builder(TIMEOUT)
         // A proxy would resolve names itself, without the guard.
         .no_proxy()
-        .dns_resolver(guard.resolver())
+        .dns_resolver(guard.clone())
         .user_agent(concat!("kill-switch/", env!("CARGO_PKG_VERSION")))
         .build()
 }

@@ -1,6 +1,6 @@
 //! `/v1/agents`: list, read, create, change, activate, deactivate and delete agents, and read their scores.
 
-use agent_kill_switch::wire::{AgentPolicy, ScoreSample, Signals};
+use agent_kill_switch::wire::{ScoreSample, Signals};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -18,38 +18,17 @@ use crate::model::Agent;
 use crate::service::{Change, Names, Note};
 use crate::store::AgentQuery;
 
-/// An agent as the API shows it.
-#[derive(Serialize)]
-struct AgentView<'a> {
-    #[serde(flatten)]
-    policy: &'a AgentPolicy,
-    name: &'a str,
-    first_seen: Option<String>,
-    last_seen: Option<String>,
-}
-
-impl<'a> From<&'a Agent> for AgentView<'a> {
-    fn from(agent: &'a Agent) -> Self {
-        Self {
-            policy: &agent.policy,
-            name: &agent.name,
-            first_seen: agent.first_seen_ms.map(rfc3339),
-            last_seen: agent.last_seen_ms.map(rfc3339),
-        }
-    }
-}
-
 fn shown(agent: &Agent) -> Response {
-    ([etag(agent.rev)], Json(AgentView::from(agent))).into_response()
+    ([etag(agent.rev)], Json(agent)).into_response()
 }
 
 #[derive(Serialize)]
-struct AgentPage<'a> {
-    agents: Vec<AgentView<'a>>,
+pub(super) struct AgentPage {
+    agents: Vec<Agent>,
     next_cursor: Option<String>,
 }
 
-pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<Response> {
+pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<Json<AgentPage>> {
     let limit = params.limit()?;
     let query = AgentQuery {
         after: params.text("cursor"),
@@ -61,7 +40,7 @@ pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<R
     };
     params.finish()?;
     let (agents, next_cursor) = cut(app.service.agents(&query).await?, limit, |agent| agent.id().to_owned());
-    Ok(Json(AgentPage { agents: agents.iter().map(AgentView::from).collect(), next_cursor }).into_response())
+    Ok(Json(AgentPage { agents, next_cursor }))
 }
 
 pub(super) async fn get(State(app): State<App>, PathId(id): PathId, headers: HeaderMap) -> Result<Response> {

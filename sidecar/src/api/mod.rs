@@ -26,7 +26,7 @@ mod auth;
 mod body;
 mod enforcer;
 mod envoys;
-pub(crate) mod events;
+mod events;
 mod extract;
 pub(crate) mod failures;
 mod health;

@@ -28,32 +28,19 @@ pub(super) struct DoctorOptions {
 /// One check and what it found.
 struct Check {
     name: &'static str,
-    status: Status,
+    status: &'static str,
     detail: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl Status {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "FAIL",
-        }
-    }
-}
+const OK: &str = "ok";
+const WARN: &str = "warn";
+const FAIL: &str = "FAIL";
 
 impl Check {
     fn new(name: &'static str, found: Result<String, String>) -> Self {
         match found {
-            Ok(detail) => Self { name, status: Status::Ok, detail },
-            Err(detail) => Self { name, status: Status::Fail, detail },
+            Ok(detail) => Self { name, status: OK, detail },
+            Err(detail) => Self { name, status: FAIL, detail },
         }
     }
 }
@@ -91,7 +78,7 @@ impl DoctorOptions {
         match self.server.format {
             Format::Json => {
                 let shown = checks.iter().map(|check| {
-                    let status = check.status.word().to_lowercase();
+                    let status = check.status.to_lowercase();
                     json!({"check": check.name, "status": status, "detail": check.detail})
                 });
                 print_json(&shown.collect::<Value>())?;
@@ -99,11 +86,11 @@ impl DoctorOptions {
             Format::Table => {
                 let rows = checks
                     .iter()
-                    .map(|check| [check.name.to_owned(), check.status.word().to_owned(), printable(&check.detail)]);
+                    .map(|check| [check.name.to_owned(), check.status.to_owned(), printable(&check.detail)]);
                 print(&table(["CHECK", "STATUS", "DETAIL"], rows))?;
             }
         }
-        let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
+        let failed = checks.iter().filter(|check| check.status == FAIL).count();
         if failed == 0 { Ok(()) } else { Err(CliError::Unhealthy { failed, checks: checks.len() }) }
     }
 }
@@ -116,7 +103,7 @@ fn check_envoys(listed: &Value) -> Check {
     let up_to_date = connected.iter().filter(is_up_to_date).count();
     let detail = format!("{} connected, {up_to_date} of them at revision {current}", connected.len());
     let is_ok = !connected.is_empty() && up_to_date == connected.len();
-    Check { name: "envoys", status: if is_ok { Status::Ok } else { Status::Warn }, detail }
+    Check { name: "envoys", status: if is_ok { OK } else { WARN }, detail }
 }
 
 async fn database(location: &Location) -> Result<String, String> {

@@ -4,13 +4,13 @@
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::CliError;
 use super::client::{ServerOptions, path};
 use super::output::{Format, cell, cells, list, print, print_json, print_list};
-use crate::clock::{rfc3339, system_clock};
-use crate::model::{Scope, Token};
+use crate::clock::system_clock;
+use crate::model::Scope;
 use crate::serve::ServeError;
 use crate::service::{Error, Limits, Service};
 use crate::store::Location;
@@ -69,14 +69,7 @@ impl TokensCommand {
 
 async fn create(name: &str, scope: Scope, place: &Place) -> Result<(), CliError> {
     let token = match place.service().await? {
-        Some(service) => {
-            let created = service.create_token(name, scope).await.map_err(refused)?;
-            let mut token = json_of(&created.token);
-            if let Some(members) = token.as_object_mut() {
-                members.insert("secret".to_owned(), json!(created.secret));
-            }
-            token
-        }
+        Some(service) => json!(service.create_token(name, scope).await.map_err(refused)?),
         None => {
             let client = place.server.client()?;
             let body = json!({"name": name, "scope": scope});
@@ -92,7 +85,7 @@ async fn create(name: &str, scope: Scope, place: &Place) -> Result<(), CliError>
 
 async fn list_all(place: &Place) -> Result<(), CliError> {
     let tokens = match place.service().await? {
-        Some(service) => service.tokens().await.map_err(refused)?.iter().map(json_of).collect(),
+        Some(service) => service.tokens().await.map_err(refused)?.iter().map(|token| json!(token)).collect(),
         None => list(&place.server.client()?.get("/v1/tokens").await?, "tokens"),
     };
     let heading = ["TOKEN", "NAME", "SCOPE", "CREATED", "REVOKED"];
@@ -130,15 +123,4 @@ fn refused(error: Error) -> CliError {
         Error::Store(error) => CliError::Serve(ServeError::Store(error)),
         _ => CliError::Refused(error.to_string()),
     }
-}
-
-/// Returns a token as the API shows it.
-fn json_of(token: &Token) -> Value {
-    json!({
-        "token_id": token.token_id,
-        "name": token.name,
-        "scope": token.scope,
-        "created": rfc3339(token.created_ms),
-        "revoked": token.revoked_ms.map(rfc3339),
-    })
 }

@@ -1,28 +1,15 @@
 //! The stylesheet, the script and the icon, which are compiled into the binary.
 
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderName, header};
 
-const CSS: &str = include_str!("../../assets/app.css");
-const JS: &str = include_str!("../../assets/app.js");
-const ICON: &str = include_str!("../../assets/icon.svg");
+pub(super) const CSS: Asset = asset("text/css; charset=utf-8", include_str!("../../assets/app.css"));
+pub(super) const JS: Asset = asset("text/javascript; charset=utf-8", include_str!("../../assets/app.js"));
+pub(super) const ICON: Asset = asset("image/svg+xml", include_str!("../../assets/icon.svg"));
 
-fn headers(content_type: &'static str) -> [(HeaderName, HeaderValue); 2] {
-    [
-        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        // Links to them contain the version, so a new version is fetched at once.
-        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400")),
-    ]
-}
+/// A response that is always the same.
+type Asset = ([(HeaderName, &'static str); 2], &'static str);
 
-pub(super) async fn css() -> impl IntoResponse {
-    (headers("text/css; charset=utf-8"), CSS)
-}
-
-pub(super) async fn js() -> impl IntoResponse {
-    (headers("text/javascript; charset=utf-8"), JS)
-}
-
-pub(super) async fn icon() -> impl IntoResponse {
-    (headers("image/svg+xml"), ICON)
+const fn asset(content_type: &'static str, text: &'static str) -> Asset {
+    // Links to assets contain the version, so a new version is fetched at once.
+    ([(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "public, max-age=86400")], text)
 }

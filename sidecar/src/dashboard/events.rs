@@ -4,12 +4,12 @@ use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Dashboard;
 use super::error::Result;
 use super::layout::Page;
 use super::query::{Fields, agent_path, query};
 use super::show::{ago, number};
 use super::visitor::Visitor;
+use super::{Dashboard, show};
 use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
 use crate::model::{Event, EventType, Millis};
@@ -76,26 +76,24 @@ pub(super) fn table(events: &[Event], now_ms: Millis, agents: Agents) -> Markup 
     if events.is_empty() {
         return html! { p.empty.faint { "There are no events." } };
     }
-    html! {
-        div.scroll { table.list.events {
-            thead { tr {
-                th scope="col" { "When" } th scope="col" { "What" }
-                @if agents == Agents::Shown { th scope="col" { "Agent" } }
-                th scope="col" { "Who" } th scope="col" { "Why" }
-            } }
-            tbody { @for event in events {
-                tr {
-                    td { (ago(event.body.at_ms, now_ms)) }
-                    td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
-                    @if agents == Agents::Shown {
-                        td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
-                    }
-                    td { bdi { (event.body.actor) } }
-                    td.why { (why(event)) }
+    let headings: &[&str] = match agents {
+        Agents::Shown => &["When", "What", "Agent", "Who", "Why"],
+        Agents::Hidden => &["When", "What", "Who", "Why"],
+    };
+    let rows = html! {
+        @for event in events {
+            tr {
+                td { (ago(event.body.at_ms, now_ms)) }
+                td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
+                @if agents == Agents::Shown {
+                    td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
                 }
-            } }
-        } }
-    }
+                td { bdi { (event.body.actor) } }
+                td.why { (why(event)) }
+            }
+        }
+    };
+    show::table("list events", headings, rows)
 }
 
 fn why(event: &Event) -> Markup {

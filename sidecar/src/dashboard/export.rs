@@ -14,7 +14,6 @@ use super::Dashboard;
 use super::events::wanted;
 use super::query::Fields;
 use super::visitor::Visitor;
-use crate::api::events::EventView;
 use crate::clock::rfc3339;
 use crate::model::Event;
 use crate::store::EventRange;
@@ -60,7 +59,7 @@ pub(super) async fn export(State(dashboard): State<Dashboard>, _: Visitor, param
 fn jsonl(events: &[Event], _is_first: bool) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     for event in events {
-        serde_json::to_writer(&mut lines, &EventView::from(event))?;
+        serde_json::to_writer(&mut lines, event)?;
         lines.push(b'\n');
     }
     Ok(lines)

@@ -80,9 +80,9 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/live", get(live::stream))
         .route("/login", get(login::page).post(login::sign_in))
         .route("/logout", post(login::sign_out))
-        .route("/assets/app.css", get(assets::css))
-        .route("/assets/app.js", get(assets::js))
-        .route("/favicon.ico", get(assets::icon))
+        .route("/assets/app.css", get(assets::CSS))
+        .route("/assets/app.js", get(assets::JS))
+        .route("/favicon.ico", get(assets::ICON))
         .layer(from_fn(set_security_headers))
         .with_state(dashboard)
 }

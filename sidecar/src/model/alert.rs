@@ -1,23 +1,19 @@
 //! Alert rules, and the notices that are delivered under them.
 
-use serde::{Deserialize, Serialize};
-
 use super::words::words;
 use super::{EventType, Millis};
 
-/// How a notice is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    /// A signed POST request as Standard Webhooks describes it.
-    Webhook,
-    /// A POST request that Slack, Mattermost and compatible services understand.
-    Slack,
-    /// An email.
-    Email,
+words! {
+    /// How a notice is delivered.
+    pub enum Channel {
+        /// A signed POST request as Standard Webhooks describes it.
+        Webhook = "webhook",
+        /// A POST request that Slack, Mattermost and compatible services understand.
+        Slack = "slack",
+        /// An email.
+        Email = "email",
+    }
 }
-
-words!(Channel { Webhook => "webhook", Slack => "slack", Email => "email" });
 
 /// Who is notified of the loops of an agent, and how.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,29 +50,21 @@ impl std::fmt::Debug for AlertRule {
     }
 }
 
-/// What a notice is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NoticeKind {
-    /// An agent was deactivated.
-    KillSwitch,
-    /// The requests of an agent are refused for a while.
-    Blocked,
-    /// An agent would have been deactivated.
-    WouldKill,
-    /// An agent that the kill switch deactivated was activated again.
-    Activated,
-    /// A person asked for a test notice.
-    Test,
+words! {
+    /// What a notice is about.
+    pub enum NoticeKind {
+        /// An agent was deactivated.
+        KillSwitch = "kill_switch",
+        /// The requests of an agent are refused for a while.
+        Blocked = "blocked",
+        /// An agent would have been deactivated.
+        WouldKill = "would_kill",
+        /// An agent that the kill switch deactivated was activated again.
+        Activated = "activated",
+        /// A person asked for a test notice.
+        Test = "test",
+    }
 }
-
-words!(NoticeKind {
-    KillSwitch => "kill_switch",
-    Blocked => "blocked",
-    WouldKill => "would_kill",
-    Activated => "activated",
-    Test => "test",
-});
 
 impl NoticeKind {
     /// Returns the kind of notice that an event leads to.
@@ -91,26 +79,19 @@ impl NoticeKind {
     }
 }
 
-/// The state of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryStatus {
-    /// It has not arrived yet and will be attempted again.
-    Pending,
-    /// The receiver accepted it.
-    Delivered,
-    /// It was attempted for as long as the operator wants, or refused for good.
-    GivenUp,
-    /// It was never attempted, because the cooldown of the rule was not over.
-    HeldBack,
+words! {
+    /// The state of a delivery.
+    pub enum DeliveryStatus {
+        /// It has not arrived yet and will be attempted again.
+        Pending = "pending",
+        /// The receiver accepted it.
+        Delivered = "delivered",
+        /// It was attempted for as long as the operator wants, or refused for good.
+        GivenUp = "given_up",
+        /// It was never attempted, because the cooldown of the rule was not over.
+        HeldBack = "held_back",
+    }
 }
-
-words!(DeliveryStatus {
-    Pending => "pending",
-    Delivered => "delivered",
-    GivenUp => "given_up",
-    HeldBack => "held_back",
-});
 
 /// One notice to one receiver: work while it is pending, history afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]

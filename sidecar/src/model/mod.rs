@@ -5,7 +5,7 @@
 
 use agent_kill_switch::policy::{DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE};
 use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod alert;
@@ -14,25 +14,33 @@ mod words;
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 use words::words;
 
+use crate::clock::serialize_rfc3339;
+
 /// Milliseconds since 1970.
 pub type Millis = u64;
 
-/// An agent: its policy, and what the filter need not know.
-#[derive(Clone, Debug, PartialEq)]
+/// An agent: its policy, and what the filter need not know. It is serialised as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agent {
     /// What the filter is told.
+    #[serde(flatten)]
     pub policy: AgentPolicy,
     /// A name for people. May be empty.
     pub name: String,
     /// When the first traffic was seen. `None` if a person created the agent and it has not sent a request yet.
+    #[serde(rename = "first_seen", serialize_with = "serialize_rfc3339")]
     pub first_seen_ms: Option<Millis>,
     /// When the latest traffic was seen.
+    #[serde(rename = "last_seen", serialize_with = "serialize_rfc3339")]
     pub last_seen_ms: Option<Millis>,
     /// The revision of the last change. Assigned by the store.
+    #[serde(skip)]
     pub rev: u64,
     /// Whether it was created by traffic and never changed by a person.
+    #[serde(skip)]
     pub discovered: bool,
     /// Whether this is the tombstone of a deleted agent.
+    #[serde(skip)]
     pub deleted: bool,
 }
 
@@ -68,53 +76,35 @@ impl Agent {
     }
 }
 
-/// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventType {
-    /// A loop was detected and the agent deactivated.
-    KillSwitch,
-    /// A loop was detected and requests are refused for a while.
-    Blocked,
-    /// A loop was detected and, because the policy says `observe`, nothing was done.
-    WouldKill,
-    /// A kill was reported for a generation that is over. Nothing changed.
-    KillStale,
-    /// A person activated the agent.
-    Activated,
-    /// A person deactivated the agent.
-    Deactivated,
-    /// A person changed the agent's settings.
-    PolicyChanged,
-    /// A person created the agent.
-    Created,
-    /// A person deleted the agent.
-    Deleted,
-}
-
-words!(EventType {
-    KillSwitch => "kill_switch",
-    Blocked => "blocked",
-    WouldKill => "would_kill",
-    KillStale => "kill_stale",
-    Activated => "activated",
-    Deactivated => "deactivated",
-    PolicyChanged => "policy_changed",
-    Created => "created",
-    Deleted => "deleted",
-});
-
-impl EventType {
-    /// Whether the event may lead to alerts: loops, and the recovery after one.
-    pub fn is_alerted(self) -> bool {
-        matches!(self, Self::KillSwitch | Self::Blocked | Self::WouldKill | Self::Activated)
+words! {
+    /// The type of an event.
+    pub enum EventType {
+        /// A loop was detected and the agent deactivated.
+        KillSwitch = "kill_switch",
+        /// A loop was detected and requests are refused for a while.
+        Blocked = "blocked",
+        /// A loop was detected and, because the policy says `observe`, nothing was done.
+        WouldKill = "would_kill",
+        /// A kill was reported for a generation that is over. Nothing changed.
+        KillStale = "kill_stale",
+        /// A person activated the agent.
+        Activated = "activated",
+        /// A person deactivated the agent.
+        Deactivated = "deactivated",
+        /// A person changed the agent's settings.
+        PolicyChanged = "policy_changed",
+        /// A person created the agent.
+        Created = "created",
+        /// A person deleted the agent.
+        Deleted = "deleted",
     }
 }
 
 /// An event that the store has not given an id yet.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewEvent {
     /// When it was recorded.
+    #[serde(rename = "at", serialize_with = "serialize_rfc3339")]
     pub at_ms: Millis,
     /// Its type.
     pub event_type: EventType,
@@ -127,41 +117,35 @@ pub struct NewEvent {
     /// The reason in words. May be empty.
     pub reason: String,
     /// Further members, which differ by type.
+    #[serde(flatten)]
     pub detail: Map<String, Value>,
 }
 
-/// A recorded event.
-#[derive(Clone, Debug, PartialEq)]
+/// A recorded event. It is serialised as the API and the dashboard's export show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// A number that rises with every event.
     pub id: u64,
     /// Everything else.
+    #[serde(flatten)]
     pub body: NewEvent,
 }
 
-/// What a kill report led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KillOutcome {
-    /// The report deactivated the agent.
-    Applied,
-    /// The report, or another one for the same generation, was received before.
-    Duplicate,
-    /// The generation is over: the agent was activated or deleted since.
-    Stale,
-    /// Recorded as `would_kill`.
-    Observed,
-    /// Recorded as `blocked`.
-    Blocked,
+words! {
+    /// What a kill report led to.
+    pub enum KillOutcome {
+        /// The report deactivated the agent.
+        Applied = "applied",
+        /// The report, or another one for the same generation, was received before.
+        Duplicate = "duplicate",
+        /// The generation is over: the agent was activated or deleted since.
+        Stale = "stale",
+        /// Recorded as `would_kill`.
+        Observed = "observed",
+        /// Recorded as `blocked`.
+        Blocked = "blocked",
+    }
 }
-
-words!(KillOutcome {
-    Applied => "applied",
-    Duplicate => "duplicate",
-    Stale => "stale",
-    Observed => "observed",
-    Blocked => "blocked",
-});
 
 /// The record of a kill report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,19 +164,17 @@ pub struct KillRecord {
     pub received_ms: Millis,
 }
 
-/// What a token allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// For the filter: sync, kill reports and observations, and nothing else.
-    Enforcer,
-    /// Reading everything.
-    Viewer,
-    /// Reading and changing everything.
-    Operator,
+words! {
+    /// What a token allows.
+    pub enum Scope {
+        /// For the filter: sync, kill reports and observations, and nothing else.
+        Enforcer = "enforcer",
+        /// Reading everything.
+        Viewer = "viewer",
+        /// Reading and changing everything.
+        Operator = "operator",
+    }
 }
-
-words!(Scope { Enforcer => "enforcer", Viewer => "viewer", Operator => "operator" });
 
 impl Scope {
     /// Whether a token of this scope allows what `needed` allows. An operator is also a viewer, but not an enforcer.
@@ -201,8 +183,8 @@ impl Scope {
     }
 }
 
-/// A bearer token without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A bearer token without its secret. It is serialised as the API shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Token {
     /// The id by which it is revoked.
     pub token_id: String,
@@ -211,10 +193,13 @@ pub struct Token {
     /// What it allows.
     pub scope: Scope,
     /// SHA-256 of the secret.
+    #[serde(skip)]
     pub hash: [u8; 32],
     /// When it was created.
+    #[serde(rename = "created", serialize_with = "serialize_rfc3339")]
     pub created_ms: Millis,
     /// When it was revoked.
+    #[serde(rename = "revoked", serialize_with = "serialize_rfc3339")]
     pub revoked_ms: Option<Millis>,
 }
 

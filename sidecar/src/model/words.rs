@@ -1,8 +1,14 @@
 //! The words that stand for the values of an enum in JSON and in the database.
 
-/// Implements `ALL`, `as_str` and `parse` for an enum whose values each have a word.
+/// Defines an enum whose values each have a word, with `ALL`, `as_str` and `parse`.
 macro_rules! words {
-    ($name:ident { $($value:ident => $word:literal),* $(,)? }) => {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$meaning:meta])* $value:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$meaning])* #[serde(rename = $word)] $value,)*
+        }
+
         impl $name {
             /// Every value.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$value),*];

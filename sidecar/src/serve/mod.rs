@@ -134,9 +134,11 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
     let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
+    // Nagle's algorithm is turned off, so that small answers are sent at once. A connection works without that too.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     match tls {
         None => listen(listener, app, &service).await,
-        Some(acceptor) => listen(tls::TlsListener::start(listener, acceptor), app, &service).await,
+        Some(acceptor) => listen(tls::TlsListener::start(listener, address, acceptor), app, &service).await,
     }
     if let Err(error) = service.write_observations().await {
         tracing::error!(%error, "the last observations were not written");
@@ -162,11 +164,7 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     tracing::info!(url, database = %options.db, "serving");
 }
 
-async fn listen<L>(listener: L, app: Router, service: &Arc<Service>)
-where
-    L: Listener<Addr = SocketAddr>,
-    L::Io: tls::NoDelay,
-{
+async fn listen(listener: impl Listener<Addr = SocketAddr>, app: Router, service: &Arc<Service>) {
     let (stopped, mut is_stopped) = watch::channel(false);
     let stopping = Arc::clone(service);
     let shutdown = async move {
@@ -175,7 +173,8 @@ where
         stopping.stop();
         stopped.send_replace(true);
     };
-    let listener = listener.tap_io(tls::NoDelay::set_no_delay);
+    // Axum tells the address of a client only for its own listeners, and this wraps any listener in one of them.
+    let listener = listener.tap_io(|_| {});
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
     let timed_out = async {

@@ -12,7 +12,7 @@ use axum::serve::Listener;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -43,17 +43,20 @@ pub(super) fn acceptor(cert: Option<&Path>, key: Option<&Path>) -> Result<Option
 /// A listener that returns connections whose handshake is complete.
 pub(super) struct TlsListener {
     ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: std::io::Result<SocketAddr>,
+    address: SocketAddr,
 }
 
 impl TlsListener {
-    pub(super) fn start(mut listener: TcpListener, acceptor: TlsAcceptor) -> Self {
-        let address = listener.local_addr();
+    pub(super) fn start(
+        mut listener: impl Listener<Io = TcpStream, Addr = SocketAddr>,
+        address: SocketAddr,
+        acceptor: TlsAcceptor,
+    ) -> Self {
         let (sender, ready) = mpsc::channel(64);
         tokio::spawn(async move {
             loop {
                 // If a connection cannot be accepted, this waits and tries again.
-                let (stream, from) = Listener::accept(&mut listener).await;
+                let (stream, from) = listener.accept().await;
                 let (sender, acceptor) = (sender.clone(), acceptor.clone());
                 if sender.is_closed() {
                     return;
@@ -83,27 +86,6 @@ impl Listener for TlsListener {
     }
 
     fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        match &self.address {
-            Ok(address) => Ok(*address),
-            Err(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
-        }
-    }
-}
-
-/// A connection that can turn off Nagle's algorithm, so that small answers are sent at once.
-pub(super) trait NoDelay {
-    /// Turns Nagle's algorithm off. An error is ignored: the connection works without it.
-    fn set_no_delay(&mut self);
-}
-
-impl NoDelay for TcpStream {
-    fn set_no_delay(&mut self) {
-        let _ = self.set_nodelay(true);
-    }
-}
-
-impl NoDelay for TlsStream<TcpStream> {
-    fn set_no_delay(&mut self) {
-        let _ = self.get_ref().0.set_nodelay(true);
+        Ok(self.address)
     }
 }

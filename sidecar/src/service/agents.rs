@@ -109,7 +109,7 @@ impl Service {
     /// Creates an agent, or replaces all its settings. Settings that `change` does not name get their defaults. Returns
     /// the agent and whether it is new.
     pub async fn put_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<(Agent, bool)> {
-        let mut edit = self.edit(agent_id, caller).await?;
+        let edit = self.edit(agent_id, caller).await?;
         let mut agent = Agent::new(agent_id, next_generation(edit.last_generation));
         if let Some(before) = &edit.before {
             // Only settings are replaced by their defaults. State and history stay.
@@ -122,57 +122,51 @@ impl Service {
         }
         change.apply(&mut agent)?;
         let is_new = edit.before.is_none();
-        let saved = self.save_settings(&mut edit, agent).await?;
-        self.finish(edit, saved).await.map(|agent| (agent, is_new))
+        Ok((self.save_settings(edit, agent).await?, is_new))
     }
 
     /// Changes the settings that `change` names.
     pub async fn patch_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<Agent> {
-        let mut edit = self.edit(agent_id, caller).await?;
+        let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
         change.apply(&mut agent)?;
-        let saved = self.save_settings(&mut edit, agent).await?;
-        self.finish(edit, saved).await
+        self.save_settings(edit, agent).await
     }
 
     /// Activates an agent. Its window starts empty.
     pub async fn activate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
-        let mut edit = self.edit(agent_id, caller).await?;
+        let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
         if agent.policy.active {
-            return self.finish(edit, agent).await;
+            return Ok(agent);
         }
         let was = agent.policy.deactivated_by;
         agent.policy.active = true;
         agent.policy.deactivated_by = None;
         agent.policy.generation += 1;
         let detail = json!({"was_deactivated_by": was});
-        let saved = self.save_state(&mut edit, agent, EventType::Activated, (note, detail)).await?;
-        self.finish(edit, saved).await
+        self.save(edit, agent, EventType::Activated, (note, detail)).await
     }
 
     /// Deactivates an agent on behalf of a person.
     pub async fn deactivate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
-        let mut edit = self.edit(agent_id, caller).await?;
+        let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
         if !agent.policy.active {
-            return self.finish(edit, agent).await;
+            return Ok(agent);
         }
         agent.policy.active = false;
         agent.policy.deactivated_by = Some(DeactivatedBy::Manual);
         let detail = json!({"deactivated_by": DeactivatedBy::Manual});
-        let saved = self.save_state(&mut edit, agent, EventType::Deactivated, (note, detail)).await?;
-        self.finish(edit, saved).await
+        self.save(edit, agent, EventType::Deactivated, (note, detail)).await
     }
 
     /// Deletes an agent: its policy and its state, but not its events. If it sends another request, it is a new agent.
     pub async fn delete_agent(&self, agent_id: &str, caller: &Caller) -> Result<()> {
-        let mut edit = self.edit(agent_id, caller).await?;
+        let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
         agent.deleted = true;
-        let note = Note::default();
-        let saved = self.save_state(&mut edit, agent, EventType::Deleted, (&note, json!({}))).await?;
-        self.finish(edit, saved).await?;
+        self.save(edit, agent, EventType::Deleted, (&Note::default(), json!({}))).await?;
         self.observations.forget(agent_id);
         Ok(())
     }
@@ -187,10 +181,10 @@ impl Service {
         };
         caller.precondition.check(agent_id, before.as_ref())?;
         let actor = caller.who.actor();
-        Ok(Edit { tx, agent_id: agent_id.to_owned(), actor, before, last_generation, rev: 0 })
+        Ok(Edit { tx, agent_id: agent_id.to_owned(), actor, before, last_generation })
     }
 
-    async fn save_settings(&self, edit: &mut Edit, mut agent: Agent) -> Result<Agent> {
+    async fn save_settings(&self, edit: Edit, mut agent: Agent) -> Result<Agent> {
         // A person has changed it, so it no longer counts among the agents that traffic may create.
         agent.discovered = false;
         let (event_type, detail) = match &edit.before {
@@ -203,18 +197,18 @@ impl Service {
                 (EventType::PolicyChanged, json!({"changes": changes}))
             }
         };
-        self.save_state(edit, agent, event_type, (&Note::default(), detail)).await
+        self.save(edit, agent, event_type, (&Note::default(), detail)).await
     }
 
-    async fn save_state(
+    /// Writes the agent and the event, and commits.
+    async fn save(
         &self,
-        edit: &mut Edit,
+        mut edit: Edit,
         mut agent: Agent,
         event_type: EventType,
         (note, detail): (&Note, Value),
     ) -> Result<Agent> {
         agent.rev = edit.tx.save_agent(&agent).await?;
-        edit.rev = agent.rev;
         let mut detail = match detail {
             Value::Object(detail) => detail,
             _ => Map::new(),
@@ -225,20 +219,14 @@ impl Service {
         let event = NewEvent {
             at_ms: self.now(),
             event_type,
-            agent_id: edit.agent_id.clone(),
+            agent_id: edit.agent_id,
             generation: agent.policy.generation,
-            actor: edit.actor.clone(),
+            actor: edit.actor,
             reason: note.reason.clone(),
             detail,
         };
         self.record(&mut edit.tx, &event).await?;
-        Ok(agent)
-    }
-
-    async fn finish(&self, edit: Edit, agent: Agent) -> Result<Agent> {
-        if edit.rev > 0 {
-            self.commit(edit.tx, edit.rev).await?;
-        }
+        self.commit(edit.tx, agent.rev).await?;
         Ok(agent)
     }
 }
@@ -251,8 +239,6 @@ struct Edit {
     before: Option<Agent>,
     /// The generation that the agent had when it was deleted, if it was.
     last_generation: Option<u64>,
-    /// The revision of what was written, or 0 if nothing was.
-    rev: u64,
 }
 
 impl Edit {

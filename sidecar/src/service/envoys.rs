@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::{Result, Service};
+use crate::clock::serialize_rfc3339;
 use crate::model::{Millis, SeenEnvoy};
 
 /// The largest number of Envoys in the list. A new one replaces the one that has been silent for longest.
@@ -24,16 +27,17 @@ const SHARED_SILENCE_MS: Millis = SILENCE_MS + 10_000;
 /// How long other replicas list an Envoy that is gone.
 const REMEMBERED_MS: Millis = 24 * 3_600_000;
 
-/// An Envoy in the list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An Envoy in the list. It is serialised as the API shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EnvoyView {
     /// The name that it gives itself.
     pub envoy: String,
-    /// The revision that it has applied. `None` if it has not applied an answer from this database yet.
-    pub applied_rev: Option<u64>,
     /// Whether it is polling, or was a moment ago.
     pub connected: bool,
+    /// The revision that it has applied. `None` if it has not applied an answer from this database yet.
+    pub applied_rev: Option<u64>,
     /// When it was last heard from.
+    #[serde(rename = "last_seen", serialize_with = "serialize_rfc3339")]
     pub last_seen_ms: Millis,
 }
 

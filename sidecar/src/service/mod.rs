@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock::Clock;
-use crate::model::{Event, Millis, NewEvent};
+use crate::model::{Event, Millis, NewEvent, NoticeKind};
 use crate::store::{EventQuery, Store, StoreError, Tx};
 
 mod access;
@@ -173,7 +173,7 @@ impl Service {
     /// Records an event and, if it may lead to alerts, puts it into the outbox. Returns the id of the event.
     async fn record(&self, tx: &mut Tx, event: &NewEvent) -> Result<u64> {
         let id = tx.append_event(event).await?;
-        if event.event_type.is_alerted() {
+        if NoticeKind::of(event.event_type).is_some() {
             tx.enqueue_alert(id, event.at_ms, event.at_ms.saturating_add(millis(ALERT_LIFETIME))).await?;
         }
         Ok(id)

@@ -125,7 +125,9 @@ impl Service {
             None => json!({"agent_id": agent_id, "reason": "a test: nothing has happened to any agent"}),
         };
         let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
-        let payload = json!({"type": payload_type(kind), "timestamp": rfc3339(at_ms), "data": data});
+        let topic = if kind == NoticeKind::Test { "alert" } else { "agent" };
+        let payload_type = format!("{topic}.{}", kind.as_str());
+        let payload = json!({"type": payload_type, "timestamp": rfc3339(at_ms), "data": data});
         Ok(Delivery {
             seq: 0,
             delivery_id: format!("msg_{}", random_hex::<16>()?),
@@ -219,16 +221,6 @@ fn concerns(rule: &AlertRule, event: &Event) -> bool {
 fn is_loop_or_recovery(event: &Event) -> bool {
     let was = event.body.detail.get("was_deactivated_by").and_then(Value::as_str);
     event.body.event_type != EventType::Activated || was == Some(DeactivatedBy::KillSwitch.as_str())
-}
-
-fn payload_type(kind: NoticeKind) -> &'static str {
-    match kind {
-        NoticeKind::KillSwitch => "agent.kill_switch",
-        NoticeKind::Blocked => "agent.blocked",
-        NoticeKind::WouldKill => "agent.would_kill",
-        NoticeKind::Activated => "agent.activated",
-        NoticeKind::Test => "alert.test",
-    }
 }
 
 /// Returns what a notice says about an event.

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
@@ -59,10 +60,11 @@ impl Identity {
     }
 }
 
-/// A new token with its secret, which is not stored and cannot be read later.
-#[derive(Clone)]
+/// A new token with its secret, which is not stored and cannot be read later. It is serialised as the API shows it.
+#[derive(Clone, Serialize)]
 pub struct NewToken {
     /// What is stored.
+    #[serde(flatten)]
     pub token: Token,
     /// The secret that the holder sends. It is never logged.
     pub secret: String,

@@ -38,19 +38,17 @@ fn select(rest: &'static str) -> Statement {
 }
 
 fn agent(row: &Row) -> Result<Agent> {
-    let deactivated_by = match row.optional_text("deactivated_by")? {
-        Some(_) => Some(row.word("deactivated_by", |word| word.parse().ok())?),
-        None => None,
-    };
+    let is_deactivated = row.get::<Option<String>>("deactivated_by")?.is_some();
+    let deactivated_by = is_deactivated.then(|| row.word("deactivated_by", |word| word.parse().ok())).transpose()?;
     Ok(Agent {
         policy: AgentPolicy {
             agent_id: row.text("agent_id")?,
-            active: row.boolean("active")?,
+            active: row.get("active")?,
             deactivated_by,
             generation: row.integer("generation")?,
-            kill_switch_enabled: row.boolean("kill_switch_enabled")?,
+            kill_switch_enabled: row.get("kill_switch_enabled")?,
             kill_switch_window_size: row.integer("kill_switch_window_size")?,
-            kill_switch_threshold: row.real("kill_switch_threshold")?,
+            kill_switch_threshold: row.get("kill_switch_threshold")?,
             action: row.word("action", |word| word.parse().ok())?,
             counting: row.word("counting", |word| word.parse().ok())?,
             retry_after_seconds: row.integer("retry_after_seconds")?,
@@ -59,8 +57,8 @@ fn agent(row: &Row) -> Result<Agent> {
         first_seen_ms: row.optional_integer("first_seen_ms")?,
         last_seen_ms: row.optional_integer("last_seen_ms")?,
         rev: row.integer("rev")?,
-        discovered: row.boolean("discovered")?,
-        deleted: row.boolean("deleted")?,
+        discovered: row.get("discovered")?,
+        deleted: row.get("deleted")?,
     })
 }
 

@@ -31,13 +31,13 @@ fn alert_rule(row: &Row) -> Result<AlertRule> {
     Ok(AlertRule {
         rule_id: row.text("rule_id")?,
         name: row.text("name")?,
-        agent_id: row.optional_text("agent_id")?,
+        agent_id: row.get("agent_id")?,
         channel: row.word("channel", Channel::parse)?,
         target: row.text("target")?,
-        secret: row.optional_bytes("secret")?,
+        secret: row.get("secret")?,
         cooldown_seconds: row.integer("cooldown_seconds")?,
-        recovery: row.boolean("recovery")?,
-        enabled: row.boolean("enabled")?,
+        recovery: row.get("recovery")?,
+        enabled: row.get("enabled")?,
         disabled_reason: row.text("disabled_reason")?,
         created_ms: row.integer("created_ms")?,
     })

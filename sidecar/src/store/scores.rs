@@ -11,7 +11,7 @@ const SCORES_PER_STATEMENT: usize = 20;
 fn score(row: &Row) -> Result<ScoreSample> {
     Ok(ScoreSample {
         at_ms: row.integer("at_ms")?,
-        score: row.real("score")?,
+        score: row.get("score")?,
         signals: Signals {
             similar_prompts: row.integer("similar_prompts")?,
             similar_responses: row.integer("similar_responses")?,

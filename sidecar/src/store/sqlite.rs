@@ -82,7 +82,7 @@ impl Database for Sqlite {
 #[async_trait]
 impl<C: DerefMut<Target = SqliteConnection> + Send> Connection for C {
     async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>> {
-        Ok(statement.into_query().fetch_all(&mut **self).await?.into_iter().map(Row::new).collect())
+        Ok(statement.into_query().fetch_all(&mut **self).await?.into_iter().map(Row::Sqlite).collect())
     }
 
     async fn run(&mut self, statement: Statement) -> Result<u64> {

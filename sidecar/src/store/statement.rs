@@ -94,70 +94,29 @@ impl Statement {
     }
 }
 
-/// PostgreSQL cannot store the character U+0000, so both databases get U+FFFD instead of it.
-impl From<String> for Argument {
-    fn from(text: String) -> Self {
-        Self::Text(Some(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }))
-    }
+/// Implements the conversion of each type to an [`Argument`].
+macro_rules! impl_from {
+    ($($type:ty: $value:ident => $argument:expr;)*) => {
+        $(impl From<$type> for Argument {
+            fn from($value: $type) -> Self {
+                $argument
+            }
+        })*
+    };
 }
 
-impl From<&str> for Argument {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
-    }
-}
-
-impl From<&String> for Argument {
-    fn from(text: &String) -> Self {
-        text.clone().into()
-    }
-}
-
-impl From<Option<&str>> for Argument {
-    fn from(text: Option<&str>) -> Self {
-        text.map_or(Self::Text(None), Self::from)
-    }
-}
-
-impl From<&[u8]> for Argument {
-    fn from(bytes: &[u8]) -> Self {
-        Some(bytes).into()
-    }
-}
-
-impl From<Option<&[u8]>> for Argument {
-    fn from(bytes: Option<&[u8]>) -> Self {
-        Self::Bytes(bytes.map(<[u8]>::to_vec))
-    }
-}
-
-impl From<u64> for Argument {
-    fn from(integer: u64) -> Self {
-        Some(integer).into()
-    }
-}
-
-impl From<u32> for Argument {
-    fn from(integer: u32) -> Self {
-        u64::from(integer).into()
-    }
-}
-
-/// Integers of both databases are signed, so a number beyond their range is stored as the highest one.
-impl From<Option<u64>> for Argument {
-    fn from(integer: Option<u64>) -> Self {
-        Self::Integer(integer.map(|integer| i64::try_from(integer).unwrap_or(i64::MAX)))
-    }
-}
-
-impl From<f64> for Argument {
-    fn from(real: f64) -> Self {
-        Self::Real(real)
-    }
-}
-
-impl From<bool> for Argument {
-    fn from(boolean: bool) -> Self {
-        Self::Boolean(boolean)
-    }
+impl_from! {
+    // PostgreSQL cannot store the character U+0000, so both databases get U+FFFD instead of it.
+    String: text => Self::Text(Some(if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }));
+    &str: text => text.to_owned().into();
+    &String: text => text.clone().into();
+    Option<&str>: text => text.map_or(Self::Text(None), Self::from);
+    &[u8]: bytes => Some(bytes).into();
+    Option<&[u8]>: bytes => Self::Bytes(bytes.map(<[u8]>::to_vec));
+    // Integers of both databases are signed, so a number beyond their range is stored as the highest one.
+    Option<u64>: integer => Self::Integer(integer.map(|integer| i64::try_from(integer).unwrap_or(i64::MAX)));
+    u64: integer => Some(integer).into();
+    u32: integer => u64::from(integer).into();
+    f64: real => Self::Real(real);
+    bool: boolean => Self::Boolean(boolean);
 }

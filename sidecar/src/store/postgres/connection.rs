@@ -65,7 +65,7 @@ impl PostgresConnection {
 impl Connection for PostgresConnection {
     async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>> {
         let rows = self.limited(async |connection| statement.into_query().fetch_all(connection).await).await?;
-        Ok(rows.into_iter().map(Row::new).collect())
+        Ok(rows.into_iter().map(Row::Postgres).collect())
     }
 
     async fn run(&mut self, statement: Statement) -> Result<u64> {
