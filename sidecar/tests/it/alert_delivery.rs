@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::process::Process;
 use crate::support::receiver::{Received, Receiver};
 use crate::support::smtp::MailServer;
-use crate::support::{Sidecar, eventually, kill, kill_with};
+use crate::support::{Sidecar, assert_members, eventually, kill, kill_with};
 
 /// Starts a sidecar and a receiver, and creates a rule that connects them.
 async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
@@ -44,25 +44,12 @@ async fn a_notice_of_a_kill_contains_its_numbers_and_not_its_prompts() {
     assert_eq!(sidecar.deliver().await, 1);
     let received = receiver.take().remove(0);
     let body = received.json();
-    assert_eq!(body["type"], "agent.kill_switch");
-    assert_eq!(body["timestamp"], "2024-01-15T10:30:00.000Z");
-    for (member, value) in [
-        ("agent_id", json!("a")),
-        ("score", json!(13.0)),
-        ("threshold", json!(10.0)),
-        ("similar_prompts", json!(5)),
-        ("dry_run", json!(false)),
-        ("kill_id", json!("k")),
-        ("event_type", json!("kill_switch")),
-    ] {
-        assert_eq!(body["data"][member], value, "{member}");
-    }
+    assert_members(&body, json!({"type": "agent.kill_switch", "timestamp": "2024-01-15T10:30:00.000Z"}));
+    let data = json!({"agent_id": "a", "score": 13.0, "threshold": 10.0, "similar_prompts": 5, "dry_run": false,
+                      "kill_id": "k", "event_type": "kill_switch"});
+    assert_members(&body["data"], data);
     assert!(!received.body.contains("my secret prompt") && !received.body.contains("prompt_hash"));
-    let delivery = latest(&sidecar).await;
-    assert_eq!(
-        (&delivery["status"], &delivery["attempts"], &delivery["last_code"]),
-        (&json!("delivered"), &json!(1), &json!(204))
-    );
+    assert_members(&latest(&sidecar).await, json!({"status": "delivered", "attempts": 1, "last_code": 204}));
     assert_eq!(sidecar.deliver().await, 0, "it is delivered once");
     assert_eq!(sidecar.api.outbox_depth().await, 0);
 }
@@ -77,8 +64,7 @@ async fn a_failed_delivery_is_retried_with_the_same_id_and_body() {
     // The waits are partly random: 2.5 to 5 s, 5 to 10 s, 10 to 20 s.
     for (attempt, too_soon, late_enough) in [(1, 2, 3), (2, 4, 6), (3, 9, 11)] {
         assert_eq!(sidecar.deliver().await, 1, "attempt {attempt}");
-        let delivery = latest(&sidecar).await;
-        assert_eq!((&delivery["status"], &delivery["attempts"]), (&json!("pending"), &json!(attempt)));
+        assert_members(&latest(&sidecar).await, json!({"status": "pending", "attempts": attempt}));
         sidecar.pass(too_soon);
         assert_eq!(sidecar.deliver().await, 0, "{too_soon} s after attempt {attempt} is too soon");
         sidecar.pass(late_enough);
@@ -118,8 +104,8 @@ async fn status_410_switches_the_rule_off() {
     sidecar.api.report("/v1/kills", kill("k2", "b", 1)).await.ok();
     assert_eq!(sidecar.deliver().await, 1);
     let path = format!("/v1/alerts/{}", rule["rule_id"].as_str().unwrap());
-    let rule = sidecar.api.get(&path).await.ok();
-    assert_eq!((&rule["enabled"], &rule["disabled_reason"]), (&json!(false), &json!("the receiver answered 410 Gone")));
+    let off = json!({"enabled": false, "disabled_reason": "the receiver answered 410 Gone"});
+    assert_members(&sidecar.api.get(&path).await.ok(), off);
     sidecar.api.report("/v1/kills", kill("k3", "c", 1)).await.ok();
     sidecar.pass(3_600);
     assert_eq!(sidecar.deliver().await, 0, "neither the pending delivery nor a new one is attempted");
@@ -143,9 +129,8 @@ async fn a_delivery_is_given_up_after_the_configured_time() {
         assert!(attempts < 20, "it never gives up");
     }
     assert!(attempts >= 3, "{attempts}");
-    let delivery = latest(&sidecar).await;
-    assert_eq!((&delivery["attempts"], &delivery["last_code"]), (&json!(attempts), &json!(500)));
-    assert_eq!(delivery["next_attempt"], json!(null));
+    let given_up = json!({"attempts": attempts, "last_code": 500, "next_attempt": null});
+    assert_members(&latest(&sidecar).await, given_up);
     assert_eq!(sidecar.api.outbox_depth().await, 0);
 }
 
@@ -159,14 +144,10 @@ async fn a_pending_delivery_is_given_up_when_its_rule_is_switched_off() {
     sidecar.api.patch(&path, json!({"enabled": false})).await.ok();
     sidecar.pass(5);
     sidecar.deliver().await;
-    let delivery = latest(&sidecar).await;
-    assert_eq!(delivery["status"], "given_up", "{delivery}");
+    assert_eq!(latest(&sidecar).await["status"], "given_up");
     assert_eq!(receiver.take().len(), 1);
-    assert_eq!(
-        sidecar.api.post(&format!("{path}/test"), json!({})).await.ok()["status"],
-        "delivered",
-        "tests still work"
-    );
+    let test = sidecar.api.post(&format!("{path}/test"), json!({})).await.ok();
+    assert_eq!(test["status"], "delivered", "tests still work");
 }
 
 #[tokio::test]
@@ -177,8 +158,7 @@ async fn a_redirect_is_a_failure_and_is_not_followed() {
         receiver.answer_with(status, "location", &elsewhere.url);
         sidecar.api.report("/v1/kills", kill(&format!("k{status}"), &format!("a{status}"), 1)).await.ok();
         sidecar.deliver().await;
-        let delivery = latest(&sidecar).await;
-        assert_eq!((&delivery["status"], &delivery["last_code"]), (&json!("pending"), &json!(status)), "{delivery}");
+        assert_members(&latest(&sidecar).await, json!({"status": "pending", "last_code": status}));
     }
     assert!(elsewhere.received().is_empty());
 }
@@ -218,9 +198,8 @@ async fn recovery_is_sent_to_the_receivers_that_got_the_kill() {
     rule(&sidecar, &late, json!({})).await;
     activate(&sidecar, "a").await;
     sidecar.deliver().await;
-    let received = receiver.take();
-    assert_eq!(received[1].json()["type"], "agent.activated");
-    assert_eq!(received[1].json()["data"]["by"], "Ada");
+    let recovery = receiver.take().remove(1).json();
+    assert_eq!((&recovery["type"], &recovery["data"]["by"]), (&json!("agent.activated"), &json!("Ada")));
     assert!(late.take().is_empty() && uninterested.take().is_empty());
     // Activating an agent that a person had deactivated is not a recovery.
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
@@ -259,9 +238,7 @@ async fn a_rule_gets_only_notices_about_its_agent_and_only_of_later_events() {
 
 #[tokio::test]
 async fn the_text_for_slack_cannot_notify_a_channel() {
-    let sidecar = Sidecar::start().await;
-    let receiver = Receiver::start().await;
-    rule(&sidecar, &receiver, json!({"channel": "slack"})).await;
+    let (sidecar, receiver, _) = alerted(json!({"channel": "slack"})).await;
     let report = kill_with("k", "a", 1, json!({"reason": "<!channel> & <https://evil.example|click>"}));
     sidecar.api.report("/v1/kills", report).await.ok();
     sidecar.deliver().await;
@@ -281,11 +258,8 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     let rule = json!({"channel": "email", "target": "ops@example.com, Ada <ada@example.com>"});
     sidecar.api.post("/v1/alerts", rule).await.ok();
     server.refuse(1);
-    sidecar
-        .api
-        .report("/v1/kills", kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com"})))
-        .await
-        .ok();
+    let report = kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com"}));
+    sidecar.api.report("/v1/kills", report).await.ok();
     sidecar.deliver().await;
     let delivery = latest(&sidecar).await;
     assert_eq!((&delivery["status"], &delivery["last_code"]), (&json!("pending"), &json!(451)), "{delivery}");

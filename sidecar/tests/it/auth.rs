@@ -14,8 +14,7 @@ fn concrete(path: &str) -> String {
 
 #[tokio::test]
 async fn every_route_needs_exactly_the_scope_in_the_list_of_routes() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     for route in api::routes() {
         let path = concrete(route.path);
         for (scope, token) in [(Scope::Enforcer, ENFORCER), (Scope::Viewer, VIEWER), (Scope::Operator, OPERATOR)] {

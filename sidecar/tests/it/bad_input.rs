@@ -12,9 +12,8 @@ async fn snapshot(api: &Api) -> (Value, usize) {
 
 #[tokio::test]
 async fn settings_out_of_bounds_are_refused_with_the_field_and_change_nothing() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     let before = snapshot(api).await;
     for (field, value, bounds) in [
         ("window_size", json!("abc"), "whole number from 2 to 100"),
@@ -45,9 +44,8 @@ async fn settings_out_of_bounds_are_refused_with_the_field_and_change_nothing() 
 
 #[tokio::test]
 async fn a_body_that_is_not_json_is_refused() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     let before = snapshot(api).await;
     for body in
         ["{", "{\"kill_switch_threshold\": NaN}", "{\"kill_switch_threshold\": 1e999}", "[]", "3", "null", "\u{0}"]
@@ -65,8 +63,7 @@ async fn a_body_that_is_not_json_is_refused() {
 
 #[tokio::test]
 async fn only_json_content_types_are_accepted() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let send = |content_type: Option<&str>| {
         let request = sidecar.api.request(Method::PATCH, "/v1/agents/a", OPERATOR);
         let request = content_type.into_iter().fold(request, |request, value| request.header("content-type", value));
@@ -104,9 +101,8 @@ async fn malformed_agent_ids_are_refused_and_never_stored() {
 
 #[tokio::test]
 async fn unknown_and_read_only_fields_are_refused_with_their_name() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     let before = snapshot(api).await;
     for field in ["treshold", "active", "deactivated_by", "generation", "agent_id", "last_seen", "__proto__"] {
         let problem = api.patch("/v1/agents/a", json!({field: 1})).await.problem(422);
@@ -127,9 +123,8 @@ async fn unknown_and_read_only_fields_are_refused_with_their_name() {
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     let huge = format!("{{\"name\": \"{}\"}}", "x".repeat(10 * 1024 * 1024));
     for (method, path, token) in [
         (Method::PATCH, "/v1/agents/a", OPERATOR),

@@ -26,8 +26,7 @@ fn failed(output: &Output, code: i32) -> String {
 
 #[tokio::test]
 async fn an_agent_is_set_killed_shown_and_activated() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
     let set = ["agents", "set", "team/a", "--enabled", "true", "--window-size", "10", "--threshold", "5", "-o", "json"];
     let agent = json_of(&run(&set));
@@ -54,8 +53,7 @@ async fn an_agent_is_set_killed_shown_and_activated() {
 
 #[tokio::test]
 async fn long_lists_are_fetched_page_by_page() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     for page in 0..2 {
         let agents: Vec<_> = (0..700).map(|n| json!({"agent_id": format!("a-{page}-{n}")})).collect();
         process.api.report("/v1/observations", json!({"agents": agents})).await.ok();
@@ -71,8 +69,7 @@ async fn long_lists_are_fetched_page_by_page() {
 
 #[tokio::test]
 async fn exit_codes_tell_scripts_what_went_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     process.api.guarded("a").await;
     let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
     for (arguments, code, expected) in [
@@ -104,8 +101,7 @@ async fn exit_codes_tell_scripts_what_went_wrong() {
 
 #[tokio::test]
 async fn tokens_are_created_listed_and_revoked_by_api_and_by_database() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     let works = async |secret: &str| {
         let request = process.api.request(reqwest::Method::GET, "/v1/agents", secret);
         Api::take(request).await.status == 200
@@ -128,8 +124,7 @@ async fn tokens_are_created_listed_and_revoked_by_api_and_by_database() {
 
 #[tokio::test]
 async fn tail_prints_events_as_they_happen() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (_dir, process) = Process::start_in_new_dir(&[]);
     process.api.guarded("a").await;
     let tail = binary()
         .env("KILL_SWITCH_TOKEN", &process.api.operator)
@@ -145,38 +140,33 @@ async fn tail_prints_events_as_they_happen() {
     assert_eq!(next()["event_type"], "kill_switch");
 }
 
-fn checks(dir: &Path, api: &Api, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
+/// Returns the exit code of `doctor`, and the name and status of each check.
+fn checks(dir: &Path, api: &Api, more: &[&str]) -> (Option<i32>, Vec<[Value; 2]>) {
     let output = cli(dir, api, &[["doctor", "-o", "json"].as_slice(), more].concat());
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |check: &Value, member: &str| check[member].as_str().unwrap().to_owned();
-    let checks = report.as_array().unwrap().iter().map(|c| (text(c, "check"), text(c, "status")));
+    let report: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report.iter().map(|check| [check["check"].clone(), check["status"].clone()]);
     (output.status.code(), checks.collect())
 }
 
 #[tokio::test]
 async fn doctor_reports_every_check() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     let epoch = process.api.sync("envoy=edge").await.ok()["epoch"].as_str().unwrap().to_owned();
     process.api.sync(&format!("envoy=edge&epoch={epoch}&since=0")).await;
-    let named = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        pairs.iter().map(|(check, status)| ((*check).to_owned(), (*status).to_owned())).collect()
-    };
     let (code, passed) = checks(dir.path(), &process.api, &["--db", "kill-switch.db"]);
-    assert_eq!(passed, named(&[("database", "ok"), ("server", "ok"), ("ready", "ok"), ("envoys", "ok")]));
+    assert_eq!(passed, [["database", "ok"], ["server", "ok"], ["ready", "ok"], ["envoys", "ok"]]);
     assert_eq!(code, Some(0));
 
     let nowhere = Api::at("http://127.0.0.1:1");
     let (code, failed) = checks(dir.path(), &nowhere, &["--db", "none.db", "--envoy-admin", "http://127.0.0.1:1"]);
-    assert!(failed.iter().all(|(_, status)| status == "fail"), "{failed:?}");
+    assert!(failed.iter().all(|[_, status]| status == "fail"), "{failed:?}");
     assert_eq!((code, failed.len()), (Some(1), 5));
     assert!(!dir.path().join("none.db").exists(), "a check does not create the database");
 }
 
 #[tokio::test]
 async fn doctor_asks_the_admin_interface_of_envoy_whether_it_is_live() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     for (state, status) in [("LIVE\n", "ok"), ("PRE_INITIALIZING\n", "fail")] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = format!("http://{}", listener.local_addr().unwrap());
@@ -185,7 +175,7 @@ async fn doctor_asks_the_admin_interface_of_envoy_whether_it_is_live() {
         let (dir, api) = (dir.path().to_owned(), process.api.clone());
         let asked = tokio::task::spawn_blocking(move || checks(&dir, &api, &["--envoy-admin", &admin]));
         let (_, checks) = asked.await.unwrap();
-        assert_eq!(checks.last().unwrap(), &("envoy admin".to_owned(), status.to_owned()));
+        assert_eq!(checks.last().unwrap(), &["envoy admin", status]);
     }
 }
 
@@ -215,8 +205,7 @@ fn completion_is_printed_for_each_shell() {
 
 #[test]
 fn the_token_may_come_from_a_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     let output = binary()
         .args(["agents", "list", "--server", &process.api.base, "--token-file"])
         .arg(token_file(dir.path(), "viewer"))

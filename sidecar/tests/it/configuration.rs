@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Sidecar;
+use crate::support::{Sidecar, assert_members};
 
 #[tokio::test]
 async fn defaults_are_off_window_20_threshold_10() {
@@ -38,12 +38,10 @@ async fn window_size_and_threshold_reach_the_filter() {
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
     let body = json!({"window_size": 50, "threshold": 25.5});
     let kill_switch = sidecar.api.patch("/v1/agents/a/kill-switch", body).await.ok();
-    assert_eq!(kill_switch["kill_switch_window_size"], 50);
-    assert_eq!(kill_switch["kill_switch_threshold"], 25.5);
+    let set = json!({"kill_switch_window_size": 50, "kill_switch_threshold": 25.5});
+    assert_members(&kill_switch, set.clone());
     assert_eq!(kill_switch["highest_score"], 49.0 + 96.0 + 73.5);
-    let told = sidecar.api.sync("since=0").await.ok();
-    assert_eq!(told["agents"][0]["kill_switch_window_size"], 50);
-    assert_eq!(told["agents"][0]["kill_switch_threshold"], 25.5);
+    assert_members(&sidecar.api.sync("since=0").await.ok()["agents"][0], set);
 }
 
 #[tokio::test]
@@ -55,27 +53,22 @@ async fn a_partial_change_keeps_the_rest_and_a_put_replaces_it() {
     });
     sidecar.api.put("/v1/agents/a", all).await.ok();
     let patched = sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 16})).await.ok();
-    assert_eq!(patched["kill_switch_threshold"], 16.0);
-    for (field, value) in [("name", json!("Support")), ("action", json!("block")), ("counting", json!("literal"))] {
-        assert_eq!(patched[field], value, "{field}");
-    }
+    let expected = json!({"kill_switch_threshold": 16.0, "name": "Support", "action": "block", "counting": "literal"});
+    assert_members(&patched, expected);
     let put = sidecar.api.put("/v1/agents/a", json!({"name": "Support"})).await;
     assert_eq!(put.status, 200);
-    let put = put.json();
-    assert_eq!(put["kill_switch_enabled"], false);
-    assert_eq!((put["action"].clone(), put["retry_after_seconds"].clone()), (json!("deactivate"), json!(60)));
+    let defaults = json!({"kill_switch_enabled": false, "action": "deactivate", "retry_after_seconds": 60});
+    assert_members(&put.json(), defaults);
 }
 
 #[tokio::test]
 async fn a_policy_can_be_set_before_the_first_request_and_survives_it() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let seen = json!({"envoy": "edge", "agents": [{"agent_id": "a", "requests": 1}]});
     sidecar.api.report("/v1/observations", seen).await.ok();
     sidecar.service.write_observations().await.unwrap();
-    let agent = sidecar.api.agent("a").await;
-    assert_eq!(agent["kill_switch_enabled"], true);
-    assert_eq!(agent["first_seen"], "2024-01-15T10:30:00.000Z");
+    let expected = json!({"kill_switch_enabled": true, "first_seen": "2024-01-15T10:30:00.000Z"});
+    assert_members(&sidecar.api.agent("a").await, expected);
 }
 
 #[tokio::test]
@@ -91,11 +84,10 @@ async fn repeating_a_change_changes_nothing() {
 
 #[tokio::test]
 async fn settings_and_state_do_not_affect_each_other() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
     let put = sidecar.api.put("/v1/agents/a", json!({"kill_switch_threshold": 12})).await.ok();
-    assert_eq!((put["active"].clone(), put["deactivated_by"].clone()), (json!(false), json!("manual")));
+    assert_members(&put, json!({"active": false, "deactivated_by": "manual"}));
     let activated = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
     assert_eq!(activated["kill_switch_threshold"], 12.0);
 }

@@ -69,8 +69,7 @@ impl Visitor {
 
 #[tokio::test]
 async fn every_page_needs_a_session_and_every_form_its_key() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let mut visitor = Visitor::at(&sidecar.api.base);
     for path in PAGES {
         let answer = visitor.get(path).await;
@@ -180,8 +179,7 @@ async fn with_https_the_cookie_is_bound_to_its_host() {
 
 #[tokio::test]
 async fn a_viewer_cannot_make_changes_and_an_enforcer_cannot_sign_in() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let mut viewer = Visitor::signed_in(&sidecar, VIEWER).await;
     let key = viewer.key("/agents/a").await;
     assert_eq!(viewer.post("/agents/a/deactivate", &[("form_key", &key)]).await.status(), 403);

@@ -1,39 +1,33 @@
 //! Specification, "Deactivation Reason Tracking" and "Clear window on activate".
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{START_MS, Sidecar, kill};
+use crate::support::{START_MS, Sidecar, assert_members, kill};
 
 #[tokio::test]
 async fn a_kill_sets_active_to_false_and_deactivated_by_to_kill_switch() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
-    let agent = sidecar.api.agent("a").await;
-    assert_eq!((agent["active"].clone(), agent["deactivated_by"].clone()), (json!(false), json!("kill_switch")));
-    let told = sidecar.api.sync("since=0").await.ok();
-    assert_eq!(told["agents"][0]["active"], false);
-    assert_eq!(told["agents"][0]["deactivated_by"], "kill_switch");
+    let killed = json!({"active": false, "deactivated_by": "kill_switch"});
+    assert_members(&sidecar.api.agent("a").await, killed.clone());
+    assert_members(&sidecar.api.sync("since=0").await.ok()["agents"][0], killed);
 }
 
 #[tokio::test]
 async fn a_person_deactivating_sets_deactivated_by_to_manual() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let agent = sidecar.api.post("/v1/agents/a/deactivate", json!({"reason": "too expensive"})).await.ok();
-    assert_eq!((agent["active"].clone(), agent["deactivated_by"].clone()), (json!(false), json!("manual")));
+    assert_members(&agent, json!({"active": false, "deactivated_by": "manual"}));
     assert_eq!(sidecar.api.agent("a").await, agent);
 }
 
 #[tokio::test]
 async fn activating_clears_the_reason_and_raises_the_generation() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     for generation in 1..=3_u64 {
         sidecar.api.report("/v1/kills", kill(&format!("k{generation}"), "a", generation)).await.ok();
         let agent = sidecar.api.post("/v1/agents/a/activate", json!({"reason": "fixed"})).await.ok();
-        assert_eq!((agent["active"].clone(), agent["deactivated_by"].clone()), (json!(true), Value::Null));
-        assert_eq!(agent["generation"], generation + 1);
+        assert_members(&agent, json!({"active": true, "deactivated_by": null, "generation": generation + 1}));
         let told = sidecar.api.sync("since=0").await.ok();
         assert_eq!(told["agents"][0]["generation"], generation + 1, "windows from before are invalid");
     }
@@ -41,8 +35,7 @@ async fn activating_clears_the_reason_and_raises_the_generation() {
 
 #[tokio::test]
 async fn activating_an_active_agent_and_deactivating_an_inactive_one_change_nothing() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
     assert_eq!(agent["generation"], 1);
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
@@ -54,8 +47,7 @@ async fn activating_an_active_agent_and_deactivating_an_inactive_one_change_noth
 
 #[tokio::test]
 async fn a_kill_of_an_agent_that_a_person_deactivated_is_recorded_and_keeps_manual() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
     let receipt = sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     assert_eq!(receipt["outcome"], "applied");
@@ -65,8 +57,7 @@ async fn a_kill_of_an_agent_that_a_person_deactivated_is_recorded_and_keeps_manu
 
 #[tokio::test]
 async fn a_deleted_agent_that_is_created_again_has_a_new_generation() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     assert_eq!(sidecar.api.delete("/v1/agents/a").await.status, 204);
     sidecar.api.get("/v1/agents/a").await.problem(404);
     assert_eq!(sidecar.api.guarded("a").await["generation"], 2);
@@ -77,8 +68,7 @@ async fn a_deleted_agent_that_is_created_again_has_a_new_generation() {
 
 #[tokio::test]
 async fn the_database_stores_0_where_the_api_says_false() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(sidecar.dir.path().join("test.db"));
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();

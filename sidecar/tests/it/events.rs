@@ -2,63 +2,45 @@
 
 use std::sync::atomic::Ordering;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{START_MS, Sidecar, kill, kill_with};
+use crate::support::{START_MS, Sidecar, assert_members, kill, kill_with};
 
 #[tokio::test]
 async fn a_kill_is_recorded_with_everything_that_led_to_it() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     let events = sidecar.api.events("event_type=kill_switch").await;
     assert_eq!(events.len(), 1);
-    let event = &events[0];
-    for (field, value) in [
-        ("event_type", json!("kill_switch")),
-        ("agent_id", json!("a")),
-        ("generation", json!(1)),
-        ("actor", json!("kill_switch")),
-        ("deactivated_by", json!("kill_switch")),
-        ("kill_id", json!("k1")),
-        ("envoy", json!("edge-1")),
-        ("score", json!(13.0)),
-        ("threshold", json!(10.0)),
-        ("window_size", json!(20)),
-        ("similar_prompts", json!(5)),
-        ("similar_responses", json!(4)),
-        ("repeated_tool_calls", json!(0)),
-        ("reason", json!("the same prompt and the same answer 5 times in the last 6 calls")),
-        ("tools", json!(["read_file"])),
-        ("at", json!("2024-01-15T10:30:00.000Z")),
-        ("detected_at", json!("2024-01-15T10:29:59.995Z")),
-    ] {
-        assert_eq!(event[field], value, "{field}");
-    }
-    assert_eq!(event["matches"][0]["response_distance"], 1);
-    assert_eq!(event.get("excerpt"), None, "there is an excerpt only if the filter sent one");
+    let expected = json!({
+        "event_type": "kill_switch", "agent_id": "a", "generation": 1, "actor": "kill_switch",
+        "deactivated_by": "kill_switch", "kill_id": "k1", "envoy": "edge-1", "score": 13.0, "threshold": 10.0,
+        "window_size": 20, "similar_prompts": 5, "similar_responses": 4, "repeated_tool_calls": 0,
+        "reason": "the same prompt and the same answer 5 times in the last 6 calls", "tools": ["read_file"],
+        "at": "2024-01-15T10:30:00.000Z", "detected_at": "2024-01-15T10:29:59.995Z",
+    });
+    assert_members(&events[0], expected);
+    assert_eq!(events[0]["matches"][0]["response_distance"], 1);
+    assert_eq!(events[0].get("excerpt"), None, "there is an excerpt only if the filter sent one");
 }
 
 #[tokio::test]
 async fn a_block_is_recorded_as_blocked_and_the_agent_stays_active() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let block = |id: &str| kill_with(id, "a", 1, json!({"action": "block"}));
     assert_eq!(sidecar.api.report("/v1/kills", block("b1")).await.ok()["outcome"], "blocked");
     assert_eq!(sidecar.api.report("/v1/kills", block("b2")).await.ok()["outcome"], "blocked");
     assert_eq!(sidecar.api.report("/v1/kills", block("b2")).await.ok()["outcome"], "duplicate");
     let events = sidecar.api.events("event_type=blocked").await;
     assert_eq!(events.len(), 2, "a generation may be blocked again");
-    assert_eq!((&events[0]["blocked"], &events[0]["block_reason"]), (&json!(true), &json!("loop_detected")));
-    assert_eq!(events[0]["retry_after_seconds"], 60);
-    let agent = sidecar.api.agent("a").await;
-    assert_eq!((agent["active"].clone(), agent["deactivated_by"].clone()), (json!(true), Value::Null));
+    let expected = json!({"blocked": true, "block_reason": "loop_detected", "retry_after_seconds": 60});
+    assert_members(&events[0], expected);
+    assert_members(&sidecar.api.agent("a").await, json!({"active": true, "deactivated_by": null}));
 }
 
 #[tokio::test]
 async fn an_observed_loop_is_recorded_as_would_kill_and_the_agent_stays_active() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let receipt = sidecar.api.report("/v1/kills", kill_with("o", "a", 1, json!({"action": "observe"}))).await.ok();
     assert_eq!(receipt["outcome"], "observed");
     assert_eq!(sidecar.api.events("event_type=would_kill").await.len(), 1);
@@ -68,8 +50,7 @@ async fn an_observed_loop_is_recorded_as_would_kill_and_the_agent_stays_active()
 
 #[tokio::test]
 async fn the_actor_and_the_reason_of_a_change_are_recorded() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let note = json!({"reason": "spends too much", "by": "Ada"});
     sidecar.api.post("/v1/agents/a/deactivate", note).await.ok();
     sidecar.api.post("/v1/agents/a/activate", json!({"reason": "budget raised"})).await.ok();
@@ -149,8 +130,7 @@ async fn an_invalid_parameter_is_refused_by_name() {
 
 #[tokio::test]
 async fn only_loops_and_recoveries_are_put_into_the_outbox() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     assert_eq!(sidecar.api.outbox_depth().await, 0);
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     assert_eq!(sidecar.api.outbox_depth().await, 1);
@@ -159,11 +139,8 @@ async fn only_loops_and_recoveries_are_put_into_the_outbox() {
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     sidecar.api.report("/v1/kills", kill("k2", "a", 1)).await.ok();
     sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
-    assert_eq!(
-        sidecar.api.outbox_depth().await,
-        2,
-        "retries, stale reports and deactivations by a person are not announced"
-    );
+    let depth = sidecar.api.outbox_depth().await;
+    assert_eq!(depth, 2, "retries, stale reports and deactivations by a person are not announced");
     sidecar.pass(25 * 3600);
     sidecar.service.expire().await.unwrap();
     assert_eq!(sidecar.api.outbox_depth().await, 0, "it has expired");

@@ -1,13 +1,13 @@
 //! A kill is recorded once, whoever reports it and however often.
 
+use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{Sidecar, kill, kill_with};
+use crate::support::{Answer, Sidecar, assert_members, kill, kill_with};
 
 #[tokio::test]
 async fn a_repeated_report_is_accepted_once() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let first = sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     assert_eq!(first["outcome"], "applied");
     for _ in 0..3 {
@@ -19,32 +19,19 @@ async fn a_repeated_report_is_accepted_once() {
 
 #[tokio::test]
 async fn forty_envoys_that_report_the_same_loop_at_once_cause_one_kill() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
-    let reports: Vec<_> = (0..40)
-        .map(|n| {
-            let api = sidecar.api.clone();
-            tokio::spawn(async move { api.report("/v1/kills", kill(&format!("k{n}"), "a", 1)).await.ok() })
-        })
-        .collect();
-    let mut applied = 0;
-    for report in reports {
-        let receipt = report.await.unwrap();
-        match receipt["outcome"].as_str().unwrap() {
-            "applied" => applied += 1,
-            "duplicate" => {}
-            other => panic!("{other}"),
-        }
-    }
-    assert_eq!(applied, 1);
+    let sidecar = Sidecar::guarding("a").await;
+    let reports = (0..40).map(|n| sidecar.api.report("/v1/kills", kill(&format!("k{n}"), "a", 1)));
+    let receipts = join_all(reports).await.into_iter().map(Answer::ok);
+    let (applied, others): (Vec<_>, Vec<_>) = receipts.partition(|receipt| receipt["outcome"] == "applied");
+    assert_eq!(applied.len(), 1);
+    assert!(others.iter().all(|receipt| receipt["outcome"] == "duplicate"), "{others:?}");
     assert_eq!(sidecar.api.events("event_type=kill_switch").await.len(), 1);
     assert_eq!(sidecar.api.outbox_depth().await, 1);
 }
 
 #[tokio::test]
 async fn a_report_of_a_generation_that_is_over_is_acknowledged_and_changes_nothing() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
     let before = sidecar.api.get("/v1/agents/a").await;
@@ -65,15 +52,13 @@ async fn a_report_of_a_generation_that_is_over_is_acknowledged_and_changes_nothi
 async fn a_kill_of_an_unknown_agent_creates_the_agent_with_that_generation() {
     let sidecar = Sidecar::start().await;
     sidecar.api.report("/v1/kills", kill("k", "unknown", 7)).await.ok();
-    let agent = sidecar.api.agent("unknown").await;
-    assert_eq!((&agent["active"], &agent["generation"]), (&json!(false), &json!(7)));
-    assert_eq!(agent["first_seen"], "2024-01-15T10:29:59.995Z");
+    let created = json!({"active": false, "generation": 7, "first_seen": "2024-01-15T10:29:59.995Z"});
+    assert_members(&sidecar.api.agent("unknown").await, created);
 }
 
 #[tokio::test]
 async fn a_higher_generation_is_adopted() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let receipt = sidecar.api.report("/v1/kills", kill("k", "a", 5)).await.ok();
     assert_eq!((&receipt["outcome"], &receipt["generation"]), (&json!("applied"), &json!(5)));
     let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();

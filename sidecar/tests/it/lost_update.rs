@@ -13,9 +13,8 @@ async fn conditional(api: &Api, method: Method, path: &str, header: (&str, &str)
 
 #[tokio::test]
 async fn a_change_of_an_old_revision_is_refused_with_412() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    sidecar.api.guarded("a").await;
     let seen = api.get("/v1/agents/a").await.etag();
     api.patch("/v1/agents/a", json!({"kill_switch_window_size": 40})).await.ok();
     for (method, path) in [
@@ -34,9 +33,8 @@ async fn a_change_of_an_old_revision_is_refused_with_412() {
 
 #[tokio::test]
 async fn a_kill_makes_a_revision_old_and_an_observation_does_not() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     let seen = api.get("/v1/agents/a").await.etag();
     api.report("/v1/observations", json!({"agents": [{"agent_id": "a"}]})).await.ok();
     sidecar.service.write_observations().await.unwrap();
@@ -60,8 +58,7 @@ async fn an_agent_can_be_created_on_condition_that_it_does_not_exist() {
 
 #[tokio::test]
 async fn reading_a_known_revision_is_answered_with_304() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     let etag = sidecar.api.get("/v1/agents/a").await.etag();
     let request = sidecar.api.request(Method::GET, "/v1/agents/a", OPERATOR).header("if-none-match", &etag);
     assert_eq!(Api::take(request).await.status, 304);

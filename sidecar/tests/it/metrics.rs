@@ -6,8 +6,7 @@ use crate::support::{Sidecar, kill};
 
 #[tokio::test]
 async fn kills_latencies_sync_ages_and_the_outbox_have_metrics() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("an-agent-of-the-metrics").await;
+    let sidecar = Sidecar::guarding("an-agent-of-the-metrics").await;
     sidecar.api.report("/v1/kills", kill("k", "an-agent-of-the-metrics", 1)).await.ok();
     let seen = json!({"agents": [{"agent_id": "a", "requests": 3, "refused": 1}]});
     sidecar.api.report("/v1/observations", seen).await.ok();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::process::Process;
 use crate::support::{START_MS, Sidecar, eventually, kill};
-use crate::sync::Counted;
+use crate::sync::Watched;
 
 fn seen<T: AsRef<str>>(ids: &[T]) -> Value {
     let agents: Vec<_> = ids.iter().map(|id| json!({"agent_id": id.as_ref(), "requests": 1})).collect();
@@ -48,7 +48,7 @@ async fn an_unknown_agent_appears_with_the_kill_switch_off_and_filters_are_told(
 #[tokio::test]
 async fn many_reports_are_written_in_one_transaction() {
     let dir = tempfile::tempdir().unwrap();
-    let (store, counts) = Counted::open(dir.path()).await;
+    let (store, counts) = Watched::open(dir.path(), None).await;
     let sidecar = Sidecar::over(store, Limits::default(), dir).await;
     for (call, created) in [(1.0, 1), (2.0, 0), (3.0, 0)] {
         let receipt = sidecar.api.report("/v1/observations", scores("a", &[(START_MS, call)])).await.ok();
@@ -66,22 +66,20 @@ async fn many_reports_are_written_in_one_transaction() {
 
 #[tokio::test]
 async fn a_running_sidecar_writes_within_a_second_and_once_more_before_it_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start(dir.path(), &[]);
+    let (dir, mut process) = Process::start_in_new_dir(&[]);
     process.api.report("/v1/observations", seen(&["first"])).await.ok();
     eventually("the first agent is written", || async { process.api.get("/v1/agents/first").await.status == 200 })
         .await;
     process.api.report("/v1/observations", seen(&["last"])).await.ok();
     process.terminate();
-    assert!(process.child.wait().unwrap().success());
+    assert!(process.child.0.wait().unwrap().success());
     let store = Store::sqlite(&dir.path().join("kill-switch.db")).await.unwrap();
     assert!(store.agent("last").await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn an_agent_that_is_deleted_before_its_observations_are_written_stays_deleted() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/observations", seen(&["a"])).await.ok();
     sidecar.api.delete("/v1/agents/a").await.ok();
     sidecar.service.write_observations().await.unwrap();

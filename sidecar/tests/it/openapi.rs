@@ -61,69 +61,54 @@ async fn requests_and_answers_match_their_schemas() {
     let document = document(&sidecar).await;
     let (agent, rule) = ("/v1/agents/{agent_id}", "/v1/alerts/{rule_id}");
     let mut rule_id = String::new();
+    let score = json!({
+        "at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1,
+    });
     let calls = [
-        (Method::PUT, agent, "", json!({"kill_switch_enabled": true, "name": "A"}), 201),
-        (Method::PUT, agent, "", json!({"kill_switch_enabled": true}), 200),
-        (Method::PATCH, agent, "", json!({"action": "block"}), 200),
-        (Method::GET, agent, "", Value::Null, 200),
-        (Method::PATCH, "/v1/agents/{agent_id}/kill-switch", "", json!({"window_size": 30}), 200),
-        (Method::GET, "/v1/agents/{agent_id}/kill-switch", "", Value::Null, 200),
-        (Method::POST, "/v1/kills", "", kill_with("b", "a", 1, json!({"action": "block"})), 200),
-        (Method::POST, "/v1/kills", "", kill_with("o", "a", 1, json!({"action": "observe", "excerpt": "x"})), 200),
-        (Method::POST, "/v1/kills", "", kill("k", "a", 1), 200),
-        (Method::POST, "/v1/agents/{agent_id}/activate", "", json!({"reason": "fixed", "by": "Ada"}), 200),
-        (Method::POST, "/v1/kills", "", kill("stale", "a", 1), 200),
-        (Method::POST, "/v1/agents/{agent_id}/deactivate", "", Value::Null, 200),
-        (
-            Method::POST,
-            "/v1/observations",
-            "",
-            json!({"agents": [{"agent_id": "a", "scores": [
-                {"at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1}
-            ]}]}),
-            200,
-        ),
-        (Method::GET, "/v1/agents/{agent_id}/scores", "?limit=5", Value::Null, 200),
-        (Method::GET, "/v1/agents", "?limit=1", Value::Null, 200),
-        (Method::GET, "/v1/sync", "?envoy=edge", Value::Null, 200),
-        (Method::GET, "/v1/envoys", "", Value::Null, 200),
-        (Method::POST, "/v1/tokens", "", json!({"name": "ci", "scope": "viewer"}), 201),
-        (Method::GET, "/v1/tokens", "", Value::Null, 200),
-        (
-            Method::POST,
-            "/v1/alerts",
-            "",
-            json!({"channel": "webhook", "target": "http://127.0.0.1:9", "name": "x"}),
-            201,
-        ),
-        (Method::POST, "/v1/alerts", "", json!({"channel": "webhook", "target": "ftp://127.0.0.1:9/"}), 422),
-        (Method::GET, "/v1/alerts", "", Value::Null, 200),
-        (Method::GET, rule, "", Value::Null, 200),
-        (Method::PATCH, rule, "", json!({"agent_id": "a", "cooldown_seconds": 5}), 200),
-        (Method::POST, "/v1/alerts/{rule_id}/test", "", Value::Null, 200),
-        (Method::GET, "/v1/alerts/history", "?status=given_up", Value::Null, 200),
-        (Method::DELETE, rule, "", Value::Null, 204),
-        (Method::GET, rule, "", Value::Null, 404),
-        (Method::DELETE, agent, "", Value::Null, 204),
-        (Method::GET, "/v1/events", "", Value::Null, 200),
-        (Method::GET, agent, "", Value::Null, 404),
-        (Method::PATCH, agent, "", json!({"kill_switch_threshold": 0}), 404),
-        (Method::PUT, agent, "", json!({"kill_switch_threshold": 0}), 422),
+        (Method::PUT, agent, json!({"kill_switch_enabled": true, "name": "A"}), 201),
+        (Method::PUT, agent, json!({"kill_switch_enabled": true}), 200),
+        (Method::PATCH, agent, json!({"action": "block"}), 200),
+        (Method::GET, agent, Value::Null, 200),
+        (Method::PATCH, "/v1/agents/{agent_id}/kill-switch", json!({"window_size": 30}), 200),
+        (Method::GET, "/v1/agents/{agent_id}/kill-switch", Value::Null, 200),
+        (Method::POST, "/v1/kills", kill_with("b", "a", 1, json!({"action": "block"})), 200),
+        (Method::POST, "/v1/kills", kill_with("o", "a", 1, json!({"action": "observe", "excerpt": "x"})), 200),
+        (Method::POST, "/v1/kills", kill("k", "a", 1), 200),
+        (Method::POST, "/v1/agents/{agent_id}/activate", json!({"reason": "fixed", "by": "Ada"}), 200),
+        (Method::POST, "/v1/kills", kill("stale", "a", 1), 200),
+        (Method::POST, "/v1/agents/{agent_id}/deactivate", Value::Null, 200),
+        (Method::POST, "/v1/observations", json!({"agents": [{"agent_id": "a", "scores": [score]}]}), 200),
+        (Method::GET, "/v1/agents/{agent_id}/scores?limit=5", Value::Null, 200),
+        (Method::GET, "/v1/agents?limit=1", Value::Null, 200),
+        (Method::GET, "/v1/sync?envoy=edge", Value::Null, 200),
+        (Method::GET, "/v1/envoys", Value::Null, 200),
+        (Method::POST, "/v1/tokens", json!({"name": "ci", "scope": "viewer"}), 201),
+        (Method::GET, "/v1/tokens", Value::Null, 200),
+        (Method::POST, "/v1/alerts", json!({"channel": "webhook", "target": "http://127.0.0.1:9", "name": "x"}), 201),
+        (Method::POST, "/v1/alerts", json!({"channel": "webhook", "target": "ftp://127.0.0.1:9/"}), 422),
+        (Method::GET, "/v1/alerts", Value::Null, 200),
+        (Method::GET, rule, Value::Null, 200),
+        (Method::PATCH, rule, json!({"agent_id": "a", "cooldown_seconds": 5}), 200),
+        (Method::POST, "/v1/alerts/{rule_id}/test", Value::Null, 200),
+        (Method::GET, "/v1/alerts/history?status=given_up", Value::Null, 200),
+        (Method::DELETE, rule, Value::Null, 204),
+        (Method::GET, rule, Value::Null, 404),
+        (Method::DELETE, agent, Value::Null, 204),
+        (Method::GET, "/v1/events", Value::Null, 200),
+        (Method::GET, agent, Value::Null, 404),
+        (Method::PATCH, agent, json!({"kill_switch_threshold": 0}), 404),
+        (Method::PUT, agent, json!({"kill_switch_threshold": 0}), 422),
     ];
-    for (method, path, query, body, status) in calls {
+    for (method, target, body, status) in calls {
+        let path = target.split('?').next().unwrap();
         let case = format!("{method} {path} {status}");
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
         let token = if operation["x-scope"] == "enforcer" { &sidecar.api.enforcer } else { &sidecar.api.operator };
-        let url = format!("{}{query}", path.replace("{agent_id}", "a").replace("{rule_id}", &rule_id));
+        let url = target.replace("{agent_id}", "a").replace("{rule_id}", &rule_id);
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
-            check(
-                &document,
-                &operation["requestBody"]["content"]["application/json"]["schema"],
-                &body,
-                &case,
-                Bounds::Ignored,
-            );
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            check(&document, schema, &body, &case, Bounds::Ignored);
             request = request.json(&body);
         }
         let answer = crate::support::Api::take(request).await;

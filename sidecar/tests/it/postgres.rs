@@ -9,7 +9,7 @@ use kill_switch::store::{Store, StoreError};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use crate::store::{delivery, no_number_is_missed, no_update_is_lost, open_postgres};
+use crate::store::{commit, delivery, no_number_is_missed, no_update_is_lost, open_postgres};
 use crate::support::postgres::{PASSWORD, database, execute, shared};
 use crate::support::process::{Process, binary, cli};
 use crate::support::{SOON, eventually};
@@ -22,9 +22,7 @@ async fn two() -> Option<(String, [Arc<Store>; 2])> {
 }
 
 async fn save(store: &Store, id: &str) {
-    let mut tx = store.begin().await.unwrap();
-    tx.save_agent(&Agent::new(id, 1)).await.unwrap();
-    tx.commit().await.unwrap();
+    commit(store, async |tx| tx.save_agent(&Agent::new(id, 1)).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,9 +112,8 @@ async fn a_replica_is_not_woken_by_its_own_commits() {
 #[tokio::test]
 async fn an_attempt_belongs_to_the_replica_that_claimed_it_first() {
     let Some((_, [one, other])) = two().await else { return };
-    let mut tx = one.begin().await.unwrap();
-    tx.add_delivery(&delivery("d", "r", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.commit().await.unwrap();
+    let pending = delivery("d", "r", 1, DeliveryStatus::Pending);
+    commit(&one, async |tx| tx.add_delivery(&pending).await.unwrap()).await;
     let due = async |store: &Arc<Store>| store.due_deliveries(10, 9).await.unwrap();
     let claim = async |store: &Arc<Store>, delivery: &Delivery, seconds: u64| {
         store.claim_delivery(delivery, Duration::from_secs(seconds)).await.unwrap()
@@ -126,19 +123,16 @@ async fn an_attempt_belongs_to_the_replica_that_claimed_it_first() {
     assert!(by_one != by_other, "exactly one of them");
     assert!(due(&one).await.is_empty() && due(&other).await.is_empty(), "it is under way");
 
-    let mut tx = one.begin().await.unwrap();
     let failed = Delivery { attempts: 1, last_error: "not now".to_owned(), ..first.clone() };
-    tx.save_delivery(&failed).await.unwrap();
-    tx.commit().await.unwrap();
+    commit(&one, async |tx| tx.save_delivery(&failed).await.unwrap()).await;
     assert!(!claim(&other, &first, 60).await, "that attempt was made");
     let again = due(&other).await.remove(0);
     assert!(claim(&other, &again, 0).await);
     assert!(claim(&one, &again, 60).await, "the lease is over");
 
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Pending] {
-        let mut tx = one.begin().await.unwrap();
-        tx.save_delivery(&Delivery { status, attempts: 2, ..again.clone() }).await.unwrap();
-        tx.commit().await.unwrap();
+        let second = Delivery { status, attempts: 2, ..again.clone() };
+        commit(&one, async |tx| tx.save_delivery(&second).await.unwrap()).await;
     }
     assert_eq!(one.pending_deliveries().await.unwrap(), 0, "a delivered notice stays delivered");
 }

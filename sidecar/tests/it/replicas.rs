@@ -16,7 +16,7 @@ use crate::support::postgres::{Cluster, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
 use crate::support::silence::Way;
-use crate::support::{Answer, Api, SOON, Sidecar, eventually, kill};
+use crate::support::{Api, SOON, Sidecar, eventually, kill};
 
 fn replica(dir: &Path, url: &str) -> Process {
     Process::replica(dir, url, &["--allow-private-webhooks"])
@@ -33,16 +33,6 @@ fn pair(url: &str) -> ([Process; 2], [TempDir; 2]) {
     (processes, dirs)
 }
 
-fn synced(answer: Answer) -> SyncAnswer {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    serde_json::from_str(&answer.text).unwrap()
-}
-
-async fn is_waiting(api: &Api, envoy: &str) -> bool {
-    let listed = api.get("/v1/envoys").await.ok();
-    listed["envoys"].as_array().unwrap().iter().any(|one| one["envoy"] == envoy)
-}
-
 /// Lets a poll wait at one replica while something is done at another. Returns its answer, and how long after the
 /// change it arrived.
 async fn answer_after(
@@ -51,10 +41,7 @@ async fn answer_after(
     cursor: (&str, u64),
     doing: impl Future<Output = Value>,
 ) -> (SyncAnswer, Duration) {
-    let query = format!("epoch={}&since={}&wait=30&envoy={name}", cursor.0, cursor.1);
-    let waiting = at.clone();
-    let poll = tokio::spawn(async move { (synced(waiting.sync(&query).await), Instant::now()) });
-    eventually("the poll waits", || is_waiting(at, name)).await;
+    let poll = at.poll(name, cursor.0, cursor.1).await;
     doing.await;
     let done = Instant::now();
     let (answer, arrived) = poll.await.unwrap();
@@ -66,7 +53,7 @@ async fn a_change_at_one_replica_wakes_the_polls_at_the_other() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     a.api.guarded("first").await;
-    let first = synced(b.api.sync("envoy=first").await);
+    let first = b.api.sync("envoy=first").await.synced();
     assert_eq!((first.rev, first.agents.len()), (1, 1));
     let (mut cursor, mut delays) = (first.rev, Vec::new());
     for round in 0..10 {
@@ -88,7 +75,7 @@ async fn a_filter_can_move_from_one_replica_to_the_other() {
     let ([a, b], _dirs) = pair(&url);
     for round in 0..20 {
         a.api.guarded(&format!("agent-{round}")).await;
-        let at_a = synced(a.api.sync("").await);
+        let at_a = a.api.sync("").await.synced();
         // The other replica may not have noticed the commit yet.
         let cursor = format!("epoch={}&since={}", at_a.epoch, at_a.rev);
         assert_eq!(b.api.sync(&cursor).await.status, 304, "round {round}");
@@ -177,11 +164,8 @@ async fn replicas_report_that_the_database_is_away_and_recover_when_it_returns()
     let url = cluster.database().await;
     let ([a, b], _dirs) = pair(&url);
     a.api.guarded("before").await;
-    let first = synced(b.api.sync("envoy=first").await);
-    let query = format!("epoch={}&since={}&wait=50&envoy=patient", first.epoch, first.rev);
-    let waiting = b.api.clone();
-    let poll = tokio::spawn(async move { synced(waiting.sync(&query).await) });
-    eventually("the poll waits", || is_waiting(&b.api, "patient")).await;
+    let first = b.api.sync("envoy=first").await.synced();
+    let poll = b.api.poll("patient", &first.epoch, first.rev).await;
 
     cluster.stop();
     for api in [&a.api, &b.api] {
@@ -198,7 +182,7 @@ async fn replicas_report_that_the_database_is_away_and_recover_when_it_returns()
         eventually("ready again", || async { api.get("/readyz").await.status == 200 }).await;
     }
     a.api.report("/v1/kills", kill("k", "before", 1)).await.ok();
-    let news = poll.await.unwrap();
+    let (news, _) = poll.await.unwrap();
     assert_eq!((news.agents.len(), news.agents[0].active), (1, false), "the poll from before is told of the kill");
     let (news, delay) = answer_after(&a.api, "after", (&news.epoch, news.rev), b.api.guarded("after")).await;
     assert_eq!(news.agents[0].agent_id, "after");
@@ -285,10 +269,8 @@ async fn each_replica_lists_the_envoys_of_the_other() {
     let Some(url) = database().await else { return };
     let ([a, b], _dirs) = pair(&url);
     a.api.guarded("a").await;
-    let first = synced(a.api.sync("envoy=edge-1").await);
-    let query = format!("epoch={}&since={}&wait=50&envoy=edge-1", first.epoch, first.rev);
-    let waiting = a.api.clone();
-    let poll = tokio::spawn(async move { waiting.sync(&query).await });
+    let first = a.api.sync("envoy=edge-1").await.synced();
+    let poll = a.api.poll("edge-1", &first.epoch, first.rev).await;
     b.api.sync("envoy=edge-2").await;
     let listed = async |api: &Api| {
         let listed = api.get("/v1/envoys").await.ok();
@@ -342,14 +324,11 @@ async fn filters_start_over_after_the_database_has_lost_commits() {
         a.api.guarded(id).await;
     }
     eventually("both are at revision 3", || async { b.service.rev() == 3 }).await;
-    let epoch = synced(b.api.sync("").await).epoch;
-    let query = format!("epoch={epoch}&since=3&wait=50&envoy=patient");
-    let waiting = b.api.clone();
-    let poll = tokio::spawn(async move { synced(waiting.sync(&query).await) });
-    eventually("the poll waits", || is_waiting(&b.api, "patient")).await;
+    let epoch = b.api.sync("").await.synced().epoch;
+    let poll = b.api.poll("patient", &epoch, 3).await;
     // This is the state after a failover that lost the latest commit.
     execute(&url, "DELETE FROM agents WHERE rev = 3; UPDATE meta SET rev = 2, commits = commits - 1").await;
-    let answer = poll.await.unwrap();
+    let (answer, _) = poll.await.unwrap();
     assert_eq!((answer.full, answer.rev, answer.agents.len()), (true, 2, 2));
-    assert!(synced(b.api.sync(&format!("epoch={epoch}&since=3")).await).full);
+    assert!(b.api.sync(&format!("epoch={epoch}&since=3")).await.synced().full);
 }

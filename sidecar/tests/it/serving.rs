@@ -36,8 +36,7 @@ async fn without_configuration_it_serves_and_prints_its_tokens_once() {
 #[tokio::test]
 async fn token_files_and_the_database_can_only_be_read_by_their_owner() {
     use std::os::unix::fs::PermissionsExt;
-    let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start(dir.path(), &[]);
+    let (dir, mut process) = Process::start_in_new_dir(&[]);
     let mut files = ["enforcer", "viewer", "operator"].map(|scope| token_file(dir.path(), scope)).to_vec();
     files.extend(["kill-switch.db", "kill-switch.db-wal"].map(|name| dir.path().join(name)));
     for file in files {
@@ -56,8 +55,7 @@ async fn token_files_and_the_database_can_only_be_read_by_their_owner() {
 
 #[tokio::test]
 async fn tokens_of_another_database_are_generated_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let first = Process::start(dir.path(), &[]);
+    let (dir, first) = Process::start_in_new_dir(&[]);
     let of_the_first = token(dir.path(), "operator");
     drop(first);
     let other = Process::start(dir.path(), &["--db", "other.db"]);
@@ -81,8 +79,7 @@ async fn tokens_can_be_set_by_environment_variables() {
 
 #[tokio::test]
 async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start(dir.path(), &[]);
+    let (dir, mut process) = Process::start_in_new_dir(&[]);
     let epoch = process.api.sync("").await.ok()["epoch"].as_str().unwrap().to_owned();
     let polls: Vec<_> = (0..20)
         .map(|n| {
@@ -100,15 +97,14 @@ async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
     for poll in polls {
         assert_eq!(poll.await.unwrap(), 304);
     }
-    assert!(process.child.wait().unwrap().success());
+    assert!(process.child.0.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(25), "long before the polls would have ended: {:?}", begun.elapsed());
     assert!(!dir.path().join("kill-switch.db-wal").exists(), "the write-ahead log is empty and removed");
 }
 
 #[tokio::test]
 async fn readyz_fails_while_the_database_cannot_be_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     assert_eq!(process.api.get("/readyz").await.status, 200);
     let other = SqliteConnectOptions::new().filename(dir.path().join("kill-switch.db"));
     let pool = SqlitePool::connect_with(other).await.unwrap();
@@ -148,8 +144,7 @@ async fn https_with_a_certificate_and_a_key_from_files() {
 
 #[tokio::test]
 async fn a_start_that_fails_says_why_and_exits_with_1() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
+    let (dir, process) = Process::start_in_new_dir(&[]);
     let taken = process.api.base.strip_prefix("http://").unwrap();
     for (arguments, says) in [
         (vec!["--listen", taken], "cannot listen on"),

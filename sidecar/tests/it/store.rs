@@ -7,7 +7,7 @@ use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
     Scope, Token,
 };
-use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store, Tx};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -63,14 +63,23 @@ pub async fn open_postgres(url: &str) -> Arc<Store> {
     Arc::new(Store::postgres(url).await.unwrap())
 }
 
-async fn save(store: &Store, agents: &[Agent]) -> Vec<u64> {
+/// Does something in one transaction and commits it.
+pub async fn commit<T>(store: &Store, act: impl AsyncFnOnce(&mut Tx) -> T) -> T {
     let mut tx = store.begin().await.unwrap();
-    let mut revs = Vec::new();
-    for agent in agents {
-        revs.push(tx.save_agent(agent).await.unwrap());
-    }
+    let done = act(&mut tx).await;
     tx.commit().await.unwrap();
-    revs
+    done
+}
+
+async fn save(store: &Store, agents: &[Agent]) -> Vec<u64> {
+    commit(store, async |tx| {
+        let mut revs = Vec::new();
+        for agent in agents {
+            revs.push(tx.save_agent(agent).await.unwrap());
+        }
+        revs
+    })
+    .await
 }
 
 fn event(agent_id: &str, event_type: EventType, at_ms: u64) -> NewEvent {
@@ -85,7 +94,7 @@ fn event(agent_id: &str, event_type: EventType, at_ms: u64) -> NewEvent {
     }
 }
 
-fn events(range: EventRange) -> EventQuery {
+pub fn events(range: EventRange) -> EventQuery {
     EventQuery { range, agent_id: None, event_type: None, since_ms: None, until_ms: None, limit: 100 }
 }
 
@@ -204,9 +213,7 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<Store>) {
 async fn first_seen_and_last_seen_only_move_apart(store: Arc<Store>) {
     save(&store, &[Agent::new("a", 1)]).await;
     for (at, first, last) in [(50, 50, 50), (70, 50, 70), (60, 50, 70), (40, 40, 70)] {
-        let mut tx = store.begin().await.unwrap();
-        tx.touch_agent("a", at, at).await.unwrap();
-        tx.commit().await.unwrap();
+        commit(&store, async |tx| tx.touch_agent("a", at, at).await.unwrap()).await;
         let agent = store.agent("a").await.unwrap().unwrap();
         assert_eq!((agent.first_seen_ms, agent.last_seen_ms), (Some(first), Some(last)), "seen at {at}");
     }
@@ -287,9 +294,7 @@ async fn tokens_are_read_as_they_were_added_and_revoked_once(store: Arc<Store>) 
         created_ms: 5,
         revoked_ms: None,
     };
-    let mut tx = store.begin().await.unwrap();
-    tx.add_token(&token).await.unwrap();
-    tx.commit().await.unwrap();
+    commit(&store, async |tx| tx.add_token(&token).await.unwrap()).await;
     assert_eq!(store.tokens().await.unwrap(), std::slice::from_ref(&token));
     let mut tx = store.begin().await.unwrap();
     assert!(tx.revoke_token("t1", 9).await.unwrap());
@@ -312,9 +317,8 @@ async fn only_what_has_expired_is_deleted(store: Arc<Store>) {
     assert_eq!(store.events(&events(EventRange::After(0))).await.unwrap().len(), 2);
     assert_eq!(store.pending_alerts().await.unwrap(), [2]);
     assert_eq!(store.scores("a", 0, 10).await.unwrap(), samples(0..1, 20));
-    let mut tx = store.begin().await.unwrap();
-    tx.expire(&Expiry { events_before_ms: Some(15), ..keep_events }).await.unwrap();
-    tx.commit().await.unwrap();
+    let expire_events = Expiry { events_before_ms: Some(15), ..keep_events };
+    commit(&store, async |tx| tx.expire(&expire_events).await.unwrap()).await;
     let left = store.events(&events(EventRange::After(0))).await.unwrap();
     assert_eq!(left.iter().map(|event| event.id).collect::<Vec<_>>(), [2]);
 }
@@ -368,12 +372,10 @@ pub async fn no_number_is_missed(stores: &[Arc<Store>]) {
 }
 
 async fn the_character_0_in_a_text_loses_nothing_else(store: Arc<Store>) {
-    let mut tx = store.begin().await.unwrap();
     let mut odd = event("a", EventType::KillSwitch, 1);
     odd.reason = "before\0after".to_owned();
     odd.detail.insert("excerpt".to_owned(), json!("a\0b \u{1f600}"));
-    let id = tx.append_event(&odd).await.unwrap();
-    tx.commit().await.unwrap();
+    let id = commit(&store, async |tx| tx.append_event(&odd).await.unwrap()).await;
     let stored = store.events(&events(EventRange::After(0))).await.unwrap().remove(0);
     assert_eq!((stored.id, &stored.body.detail), (id, &odd.detail));
     assert!(stored.body.reason.starts_with("before") && stored.body.reason.ends_with("after"));

@@ -12,12 +12,8 @@ use kill_switch::service::{Limits, SyncRequest, Synced};
 use kill_switch::store::{Connection, Database, Dialect, Result, Sqlite, Store, Transaction};
 use serde_json::json;
 
-use crate::support::{Answer, Sidecar, eventually, kill};
-
-fn answer(answer: Answer) -> SyncAnswer {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    serde_json::from_str(&answer.text).unwrap()
-}
+use crate::cancelled::{Gate, GatedTransaction};
+use crate::support::{Sidecar, kill};
 
 fn ids(answer: &SyncAnswer) -> Vec<&str> {
     answer.agents.iter().map(|agent| agent.agent_id.as_str()).collect()
@@ -25,46 +21,45 @@ fn ids(answer: &SyncAnswer) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_first_answer_is_full_and_the_next_ones_are_differences() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = &sidecar.api;
-    api.guarded("a").await;
     api.guarded("b").await;
-    let first = answer(api.sync("").await);
+    let first = api.sync("").await.synced();
     assert!(first.full && !first.more);
     assert_eq!(ids(&first), ["a", "b"]);
     let cursor = |answer: &SyncAnswer| format!("epoch={}&since={}", answer.epoch, answer.rev);
     assert_eq!(api.sync(&cursor(&first)).await.status, 304);
     api.patch("/v1/agents/b", json!({"kill_switch_threshold": 3})).await.ok();
-    let second = answer(api.sync(&cursor(&first)).await);
+    let second = api.sync(&cursor(&first)).await.synced();
     assert!(!second.full);
     assert_eq!(ids(&second), ["b"]);
     api.delete("/v1/agents/a").await;
-    let third = answer(api.sync(&cursor(&second)).await);
+    let third = api.sync(&cursor(&second)).await.synced();
     assert_eq!((ids(&third), third.deleted.as_slice()), (vec![], ["a".to_owned()].as_slice()));
     assert_eq!(api.sync(&cursor(&third)).await.status, 304);
-    let caught_up = answer(api.sync(&cursor(&first)).await);
-    assert_eq!(
-        (ids(&caught_up), caught_up.deleted.len()),
-        (vec!["b"], 1),
-        "a filter that missed answers gets all changes"
-    );
+    let caught_up = api.sync(&cursor(&first)).await.synced();
+    let changes = (ids(&caught_up), caught_up.deleted.len());
+    assert_eq!(changes, (vec!["b"], 1), "a filter that missed answers gets all changes");
 }
 
 #[tokio::test]
-async fn an_empty_sidecar_answers_once_and_then_waits() {
+async fn an_empty_sidecar_answers_once_and_then_waits_as_long_as_it_is_asked_to() {
     let sidecar = Sidecar::start().await;
-    let first = answer(sidecar.api.sync("").await);
+    let first = sidecar.api.sync("").await.synced();
     assert_eq!((first.rev, first.full, first.agents.len()), (0, true, 0));
-    assert_eq!(sidecar.api.sync(&format!("epoch={}&since=0", first.epoch)).await.status, 304);
+    for wait in [0, 1] {
+        let begun = Instant::now();
+        assert_eq!(sidecar.api.sync(&format!("epoch={}&since=0&wait={wait}", first.epoch)).await.status, 304);
+        assert!(begun.elapsed() >= Duration::from_secs(wait), "a poll that waits {wait} s");
+    }
 }
 
 #[tokio::test]
 async fn an_unknown_epoch_or_revision_gets_a_full_answer() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
-    let epoch = answer(sidecar.api.sync("").await).epoch;
+    let sidecar = Sidecar::guarding("a").await;
+    let epoch = sidecar.api.sync("").await.synced().epoch;
     for query in ["epoch=another&since=1".to_owned(), format!("epoch={epoch}&since=999")] {
-        let full = answer(sidecar.api.sync(&format!("{query}&wait=20")).await);
+        let full = sidecar.api.sync(&format!("{query}&wait=20")).await.synced();
         assert!(full.full, "{query}");
         assert_eq!((ids(&full), full.rev), (vec!["a"], 1));
     }
@@ -72,17 +67,13 @@ async fn an_unknown_epoch_or_revision_gets_a_full_answer() {
 
 #[tokio::test]
 async fn a_waiting_poll_is_woken_by_a_change() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::guarding("a").await;
     let api = sidecar.api.clone();
-    api.guarded("a").await;
-    let first = answer(api.sync("").await);
+    let first = api.sync("").await.synced();
     let mut delays = Vec::new();
     let mut cursor = first.rev;
     for round in 0..10 {
-        let (waiting, query) = (api.clone(), format!("epoch={}&since={cursor}&wait=20&envoy=w{round}", first.epoch));
-        let poll = tokio::spawn(async move { (answer(waiting.sync(&query).await), Instant::now()) });
-        let name = format!("w{round}");
-        eventually("the poll waits", || async { sidecar.service.envoys().iter().any(|e| e.envoy == name) }).await;
+        let poll = api.poll(&format!("w{round}"), &first.epoch, cursor).await;
         api.report("/v1/kills", kill(&format!("k{round}"), &format!("agent-{round}"), 1)).await.ok();
         let changed = Instant::now();
         let (changes, arrived) = poll.await.unwrap();
@@ -91,17 +82,8 @@ async fn a_waiting_poll_is_woken_by_a_change() {
         delays.push(arrived.saturating_duration_since(changed));
     }
     println!("woken after {delays:?}");
-    // On an idle machine it takes a few milliseconds. A poll that was not woken would end after 20 seconds.
+    // On an idle machine it takes a few milliseconds. A poll that was not woken would end after 50 seconds.
     assert!(delays.iter().min().unwrap() < &Duration::from_millis(500), "{delays:?}");
-}
-
-#[tokio::test]
-async fn a_poll_waits_as_long_as_it_asked_and_then_answers_that_nothing_changed() {
-    let sidecar = Sidecar::start().await;
-    let epoch = answer(sidecar.api.sync("").await).epoch;
-    let begun = Instant::now();
-    assert_eq!(sidecar.api.sync(&format!("epoch={epoch}&since=0&wait=1")).await.status, 304);
-    assert!(begun.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]
@@ -118,7 +100,7 @@ async fn pages_of_a_full_answer_are_marked_and_miss_no_change_in_between() {
     let mut query = "envoy=edge".to_owned();
     let mut pages = 0;
     loop {
-        let page = answer(sidecar.api.sync(&query).await);
+        let page = sidecar.api.sync(&query).await.synced();
         pages += 1;
         assert!(page.full, "every page is marked as part of a full answer");
         for agent in page.agents {
@@ -139,14 +121,13 @@ async fn pages_of_a_full_answer_are_marked_and_miss_no_change_in_between() {
     assert!(!known.contains_key("agent-0001"));
     assert_eq!(sidecar.api.sync(&query).await.status, 304);
     sidecar.api.guarded("later").await;
-    assert!(!answer(sidecar.api.sync(&query).await).full, "after the last page the answers are differences");
+    assert!(!sidecar.api.sync(&query).await.synced().full, "after the last page the answers are differences");
 }
 
 #[tokio::test]
 async fn each_envoy_is_listed_with_the_revision_it_has_applied() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
-    let first = answer(sidecar.api.sync("envoy=edge-1").await);
+    let sidecar = Sidecar::guarding("a").await;
+    let first = sidecar.api.sync("envoy=edge-1").await.synced();
     sidecar.api.sync("envoy=edge-2").await;
     sidecar.api.sync(&format!("envoy=edge-1&epoch={}&since={}", first.epoch, first.rev)).await;
     let listed = sidecar.api.get("/v1/envoys").await.ok();
@@ -165,9 +146,8 @@ async fn each_envoy_is_listed_with_the_revision_it_has_applied() {
 
 #[tokio::test]
 async fn thousands_of_waiting_polls_are_all_told_of_a_change_and_end_when_the_sidecar_stops() {
-    let sidecar = Sidecar::start().await;
-    sidecar.api.guarded("a").await;
-    let epoch = answer(sidecar.api.sync("").await).epoch;
+    let sidecar = Sidecar::guarding("a").await;
+    let epoch = sidecar.api.sync("").await.synced().epoch;
     let start_polls = |since: u64| {
         let polls: Vec<_> = (0..3_000)
             .map(|n| {
@@ -194,10 +174,10 @@ async fn thousands_of_waiting_polls_are_all_told_of_a_change_and_end_when_the_si
 #[tokio::test]
 async fn a_poll_that_finds_nothing_new_touches_no_table() {
     let dir = tempfile::tempdir().unwrap();
-    let (store, counts) = Counted::open(dir.path()).await;
+    let (store, counts) = Watched::open(dir.path(), None).await;
     let sidecar = Sidecar::over(store, Limits::default(), dir).await;
     sidecar.api.guarded("a").await;
-    let epoch = answer(sidecar.api.sync("envoy=edge").await).epoch;
+    let epoch = sidecar.api.sync("envoy=edge").await.synced().epoch;
     let used = || (counts.statements.load(Ordering::SeqCst), counts.transactions.load(Ordering::SeqCst));
     let before = used();
     for _ in 0..20 {
@@ -208,10 +188,11 @@ async fn a_poll_that_finds_nothing_new_touches_no_table() {
     assert_eq!(used(), (before.0 + 1, before.1), "reading an agent is counted");
 }
 
-/// A database that counts how often it is used.
-pub struct Counted {
+/// A database that counts how often it is used, and whose commits wait at a gate if it has one.
+pub struct Watched {
     inner: Sqlite,
     counts: Arc<Counts>,
+    gate: Option<Arc<Gate>>,
 }
 
 /// How often a database was used.
@@ -221,16 +202,16 @@ pub struct Counts {
     pub transactions: AtomicUsize,
 }
 
-impl Counted {
-    pub async fn open(dir: &Path) -> (Arc<Store>, Arc<Counts>) {
+impl Watched {
+    pub async fn open(dir: &Path, gate: Option<Arc<Gate>>) -> (Arc<Store>, Arc<Counts>) {
         let counts = Arc::<Counts>::default();
         let inner = Sqlite::open(&dir.join("test.db")).await.unwrap();
-        (Arc::new(Store::new(Self { inner, counts: Arc::clone(&counts) })), counts)
+        (Arc::new(Store::new(Self { inner, counts: Arc::clone(&counts), gate })), counts)
     }
 }
 
 #[async_trait]
-impl Database for Counted {
+impl Database for Watched {
     fn dialect(&self) -> &'static Dialect {
         self.inner.dialect()
     }
@@ -247,7 +228,9 @@ impl Database for Counted {
 
     async fn begin(&self) -> Result<Box<dyn Transaction>> {
         self.counts.transactions.fetch_add(1, Ordering::SeqCst);
-        self.inner.begin().await
+        let inner = self.inner.begin().await?;
+        let Some(gate) = self.gate.clone() else { return Ok(inner) };
+        Ok(Box::new(GatedTransaction { inner, gate }))
     }
 
     async fn close(&self) {

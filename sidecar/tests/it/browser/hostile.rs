@@ -16,8 +16,7 @@ const HOSTILE: [&str; 6] = [
 
 #[tokio::test]
 async fn nothing_that_agents_or_people_write_is_executed() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     let ids: Vec<String> = (0..HOSTILE.len()).map(|index| format!("@a/b:c..{index}")).collect();
     for (id, text) in ids.iter().zip(HOSTILE) {
         let path = format!("/v1/agents/{}", id.replace('/', "%2F"));
@@ -27,14 +26,10 @@ async fn nothing_that_agents_or_people_write_is_executed() {
         sidecar.api.report("/v1/kills", kill_with(id, id, 1, more)).await.ok();
         sidecar.api.post(&format!("{path}/activate"), json!({"reason": text, "by": text})).await.ok();
         sidecar.api.post(&format!("{path}/deactivate"), json!({"reason": text, "by": text})).await.ok();
-        sidecar
-            .api
-            .post("/v1/alerts", json!({"name": text, "channel": "webhook", "target": "http://127.0.0.1:9/"}))
-            .await
-            .ok();
+        let rule = json!({"name": text, "channel": "webhook", "target": "http://127.0.0.1:9/"});
+        sidecar.api.post("/v1/alerts", rule).await.ok();
         sidecar.api.sync(&format!("envoy={}", text.replace(['<', '>', '&', '#', '"', ' '], "x"))).await;
     }
-    browser.sign_in().await;
     let mut pages = vec!["/".to_owned(), "/alerts".to_owned(), "/events".to_owned(), "/envoys".to_owned()];
     pages.push(
         "/?q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E&state=%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E"
@@ -47,11 +42,8 @@ async fn nothing_that_agents_or_people_write_is_executed() {
         browser.goto(path).await;
         browser.until("#live-text", "Live").await;
         assert_eq!(browser.js("return window.pwned ?? null").await, json!(null), "{path}");
-        assert_eq!(
-            browser.js("return document.querySelectorAll('main script, main img, [onerror], [onload]').length").await,
-            json!(0),
-            "{path}"
-        );
+        let active = "return document.querySelectorAll('main script, main img, [onerror], [onload]').length";
+        assert_eq!(browser.js(active).await, json!(0), "{path}");
         let elsewhere =
             "return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith(location.origin)).length";
         assert_eq!(browser.js(elsewhere).await, json!(0), "{path} loads nothing from elsewhere");
@@ -62,17 +54,13 @@ async fn nothing_that_agents_or_people_write_is_executed() {
         assert!(shown.contains(text), "{text} is shown as text");
     }
     // Direction marks stay inside their own element.
-    assert_eq!(
-        browser.js("return [...document.querySelectorAll('.agent')].every((a) => a.querySelector('bdi'))").await,
-        json!(true)
-    );
+    let isolated = "return [...document.querySelectorAll('.agent')].every((a) => a.querySelector('bdi'))";
+    assert_eq!(browser.js(isolated).await, json!(true));
 }
 
 #[tokio::test]
 async fn an_inline_script_would_not_run_even_if_it_got_in() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
-    browser.sign_in().await;
+    let Some((_sidecar, browser)) = Browser::signed_in().await else { return };
     browser.js("const s = document.createElement('div'); s.innerHTML = '<img src=x onerror=\"window.pwned=1\">'; document.body.append(s);
         const t = document.createElement('script'); t.textContent = 'window.pwned=1'; document.body.append(t);").await;
     browser.until("#live-text", "Live").await;

@@ -8,14 +8,10 @@ use crate::support::{Sidecar, kill};
 
 #[tokio::test]
 async fn a_kill_appears_with_no_reload_on_the_list_and_on_the_agent() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     for (path, id, badge) in [("/", "a", "#row-a [data-badge]"), ("/agents/b", "b", "#state [data-badge]")] {
         sidecar.api.guarded("a").await;
         sidecar.api.guarded("b").await;
-        if path == "/" {
-            browser.sign_in().await;
-        }
         browser.goto(path).await;
         browser.until("#live-text", "Live").await;
         browser.js("window.sameDocument = true").await;
@@ -31,10 +27,8 @@ async fn a_kill_appears_with_no_reload_on_the_list_and_on_the_agent() {
 
 #[tokio::test]
 async fn the_answer_to_a_form_is_live_too() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
-    browser.sign_in().await;
     browser.goto("/agents/a").await;
     browser.press_switch().await;
     browser.find("[role=alertdialog]").await;
@@ -46,11 +40,9 @@ async fn the_answer_to_a_form_is_live_too() {
 
 #[tokio::test]
 async fn what_somebody_types_survives_an_update() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.guarded("a").await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
-    browser.sign_in().await;
     browser.goto("/agents/a").await;
     browser.until("#live-text", "Live").await;
     browser.fill("#reason", "half a sen").await;
@@ -62,8 +54,7 @@ async fn what_somebody_types_survives_an_update() {
 
 #[tokio::test]
 async fn a_page_that_lost_its_connection_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start(dir.path(), &[]);
+    let (dir, mut process) = Process::start_in_new_dir(&[]);
     let Some(browser) = Browser::open(&process.api.base, Script::On).await else { return };
     let password = std::fs::read_to_string(dir.path().join("tokens/dashboard.password")).unwrap();
     browser.sign_in_with(password.trim()).await;

@@ -11,7 +11,7 @@ use fantoccini::error::{CmdError, ErrorStatus};
 use fantoccini::{Client, Locator};
 use serde_json::{Value, json};
 
-use crate::support::OPERATOR;
+use crate::support::{OPERATOR, Sidecar};
 use driver::Driver;
 
 mod driver;
@@ -43,6 +43,14 @@ impl Browser {
     /// Starts a browser for the sidecar at `base`. Returns `None` if there is no Chromium on this machine.
     pub async fn open(base: &str, script: Script) -> Option<Self> {
         Self::with_flags(base, script, &[]).await
+    }
+
+    /// Starts a sidecar and a browser in which the operator has signed in.
+    pub async fn signed_in() -> Option<(Sidecar, Self)> {
+        let sidecar = Sidecar::start().await;
+        let browser = Self::open(&sidecar.api.base, Script::On).await?;
+        browser.sign_in().await;
+        Some((sidecar, browser))
     }
 
     /// Like [`Browser::open`], with further flags for Chromium.

@@ -4,13 +4,11 @@ use serde_json::json;
 
 use super::{Browser, Script};
 use crate::support::receiver::Receiver;
-use crate::support::{START_MS, Sidecar, kill};
+use crate::support::{START_MS, Sidecar, assert_members, kill};
 
 #[tokio::test]
 async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
-    browser.sign_in().await;
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     for (id, enabled) in [("off", false), ("on", true)] {
         sidecar.api.put(&format!("/v1/agents/{id}"), json!({"kill_switch_enabled": enabled})).await.ok();
         browser.goto(&format!("/agents/{id}")).await;
@@ -24,18 +22,13 @@ async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() 
 
 #[tokio::test]
 async fn enabling_with_no_alert_configured_asks_first() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.put("/v1/agents/a", json!({})).await.ok();
-    browser.sign_in().await;
     browser.goto("/agents/a").await;
     browser.press_switch().await;
     assert!(browser.text("[role=alertdialog]").await.contains("No alert notification is configured"));
-    assert_eq!(
-        sidecar.api.agent("a").await["kill_switch_enabled"],
-        false,
-        "nothing changes before the question is answered"
-    );
+    let agent = sidecar.api.agent("a").await;
+    assert_eq!(agent["kill_switch_enabled"], false, "nothing changes before the question is answered");
     browser.press("Configure").await;
     assert_eq!(browser.path().await, "/alerts");
     assert_eq!(browser.value("#agent_id").await, "a");
@@ -56,15 +49,13 @@ async fn enabling_with_no_alert_configured_asks_first() {
 
 #[tokio::test]
 async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.guarded("a").await;
     let scores: Vec<_> = [(1, 0), (3, 2), (5, 4)].iter().map(|(prompts, responses)| {
         json!({"at_ms": START_MS, "score": prompts + 2 * responses, "similar_prompts": prompts, "similar_responses": responses, "repeated_tool_calls": 0})
     }).collect();
     sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "a", "scores": scores}]})).await.ok();
     sidecar.service.write_observations().await.unwrap();
-    browser.sign_in().await;
     browser.goto("/agents/a").await;
     browser.fill("#window_size", "30").await;
     browser.fill("#threshold", "6.5").await;
@@ -82,14 +73,13 @@ async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds(
 
 #[tokio::test]
 async fn an_inactive_agent_says_who_switched_it_off() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.guarded("killed").await;
     sidecar.api.report("/v1/kills", kill("k", "killed", 1)).await.ok();
     sidecar.api.guarded("stopped").await;
     sidecar.api.post("/v1/agents/stopped/deactivate", json!({"reason": "too expensive", "by": "Ada"})).await.ok();
     sidecar.api.guarded("working").await;
-    browser.sign_in().await;
+    browser.goto("/").await;
     for (id, text) in [("killed", "Deactivated by Kill Switch"), ("stopped", "Inactive"), ("working", "Active")] {
         assert!(browser.text(&format!("#row-{id} [data-badge]")).await.ends_with(text), "{id}");
     }
@@ -115,9 +105,7 @@ async fn an_inactive_agent_says_who_switched_it_off() {
 
 #[tokio::test]
 async fn agents_are_found_filtered_in_the_address_and_stopped_together() {
-    let sidecar = Sidecar::start().await;
-    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
-    browser.sign_in().await;
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     assert!(browser.text("main").await.contains("curl "), "an empty dashboard shows how to begin");
     for id in ["alpha", "beta", "team/gamma"] {
         sidecar.api.guarded(&id.replace('/', "%2F")).await;
@@ -164,11 +152,8 @@ async fn the_whole_dashboard_works_with_script_switched_off() {
     browser.fill("#reason", "the tool was fixed").await;
     browser.press("Activate").await;
     browser.until(".flash", "Its window was cleared.").await;
-    let agent = sidecar.api.agent("a").await;
-    assert_eq!(
-        (&agent["active"], &agent["kill_switch_threshold"], &agent["generation"]),
-        (&json!(true), &json!(7.0), &json!(3))
-    );
+    let expected = json!({"active": true, "kill_switch_threshold": 7.0, "generation": 3});
+    assert_members(&sidecar.api.agent("a").await, expected);
     assert_eq!(sidecar.api.events("agent_id=a&event_type=activated").await[0]["reason"], "the tool was fixed");
 
     browser.goto("/alerts").await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use agent_kill_switch::wire::SyncAnswer;
 use kill_switch::alerts::{AlertOptions, Alerts, Guard, SystemLookup};
 use kill_switch::api::{self, App};
 use kill_switch::dashboard::{self, Dashboard};
@@ -15,6 +16,7 @@ use kill_switch::store::Store;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 pub mod postgres;
 pub mod process;
@@ -42,6 +44,13 @@ pub struct Sidecar {
 impl Sidecar {
     pub async fn start() -> Self {
         Self::with(Limits::default()).await
+    }
+
+    /// Starts a sidecar that knows one agent, with the kill switch on.
+    pub async fn guarding(id: &str) -> Self {
+        let sidecar = Self::start().await;
+        sidecar.api.guarded(id).await;
+        sidecar
     }
 
     pub async fn with(limits: Limits) -> Self {
@@ -134,6 +143,13 @@ impl Answer {
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
+    /// The body of an answer to a filter that has something to apply.
+    #[track_caller]
+    pub fn synced(self) -> SyncAnswer {
+        assert_eq!(self.status, 200, "{}", self.text);
+        serde_json::from_str(&self.text).unwrap()
+    }
+
     /// The problem of a refusal.
     #[track_caller]
     pub fn problem(self, status: u16) -> Value {
@@ -195,6 +211,19 @@ impl Api {
         Self::take(self.request(Method::GET, &format!("/v1/sync?{query}"), &self.enforcer)).await
     }
 
+    /// Begins a poll of an Envoy that has applied everything up to a revision. Returns once the poll waits, with its answer
+    /// and when that arrives.
+    pub async fn poll(&self, envoy: &str, epoch: &str, since: u64) -> JoinHandle<(SyncAnswer, Instant)> {
+        let (api, query) = (self.clone(), format!("epoch={epoch}&since={since}&wait=50&envoy={envoy}"));
+        let poll = tokio::spawn(async move { (api.sync(&query).await.synced(), Instant::now()) });
+        eventually("the poll waits", || async {
+            let listed = self.get("/v1/envoys").await.ok();
+            listed["envoys"].as_array().unwrap().iter().any(|one| one["envoy"] == envoy)
+        })
+        .await;
+        poll
+    }
+
     pub async fn agent(&self, id: &str) -> Value {
         self.get(&format!("/v1/agents/{id}")).await.ok()
     }
@@ -236,19 +265,19 @@ pub fn kill_with(kill_id: &str, agent_id: &str, generation: u64, more: Value) ->
     report
 }
 
+/// Checks that an object has these members with these values. It may have others.
+#[track_caller]
+pub fn assert_members(object: &Value, expected: Value) {
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&object[name], value, "{name} of {object}");
+    }
+}
+
 /// How long to wait for something that should happen at once. Waiting ends when it happens, so this only has to be longer
 /// than a busy machine takes.
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until a condition holds. Panics after [`SOON`].
-pub async fn eventually<F, Fut>(what: &str, mut holds: F)
-where
-    F: FnMut() -> Fut,
-    Fut: Future<Output = bool>,
-{
-    let deadline = Instant::now() + SOON;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+pub async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
+    lab::proc::wait_until(what, SOON, holds).await;
 }

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use tempfile::TempDir;
+
 use super::Api;
 
 /// The binary under test.
@@ -26,7 +28,7 @@ impl Drop for Killed {
 
 /// A running `kill-switch serve`, killed when dropped.
 pub struct Process {
-    pub child: Child,
+    pub child: Killed,
     pub api: Api,
     /// What it said before it listened.
     pub said: Vec<String>,
@@ -37,19 +39,25 @@ pub struct Process {
 impl Process {
     /// Starts in `dir` on a free port, with tokens in `dir/tokens`.
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut command = binary();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments);
-        let mut process = Self::spawn(command.current_dir(dir));
-        process.api.enforcer = token(dir, "enforcer");
-        process.api.operator = token(dir, "operator");
-        process
+        Self::serve(dir, arguments, None)
+    }
+
+    pub fn start_in_new_dir(arguments: &[&str]) -> (TempDir, Self) {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Self::start(dir.path(), arguments);
+        (dir, process)
     }
 
     /// Starts a replica over a PostgreSQL database, with the rest of it in `dir`.
     pub fn replica(dir: &Path, url: &str, arguments: &[&str]) -> Self {
+        Self::serve(dir, arguments, Some(url))
+    }
+
+    fn serve(dir: &Path, arguments: &[&str], database: Option<&str>) -> Self {
         let mut command = binary();
         command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments);
-        let mut process = Self::spawn(command.env("KILL_SWITCH_DB", url).current_dir(dir));
+        command.envs(database.map(|url| ("KILL_SWITCH_DB", url))).current_dir(dir);
+        let mut process = Self::spawn(&mut command);
         process.api.enforcer = token(dir, "enforcer");
         process.api.operator = token(dir, "operator");
         process
@@ -59,7 +67,7 @@ impl Process {
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self { child, api: Api::at(""), said: Vec::new(), stdout };
+        let mut process = Self { child: Killed(child), api: Api::at(""), said: Vec::new(), stdout };
         process.api.base = loop {
             let mut line = String::new();
             assert_ne!(process.stdout.read_line(&mut line).unwrap(), 0, "it ended early: {:?}", process.said);
@@ -73,21 +81,14 @@ impl Process {
 
     /// Ends it as a machine does when it loses power: no handler runs.
     pub fn kill_9(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
     }
 
     /// Asks it to end.
     pub fn terminate(&self) {
-        let id = self.child.id().to_string();
+        let id = self.child.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
