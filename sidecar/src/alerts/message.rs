@@ -71,7 +71,8 @@ fn signals(data: &Map<String, Value>) -> String {
     format!("{prompts} similar prompts, {responses} similar responses, {tools} repeated tool calls")
 }
 
-fn tools(data: &Map<String, Value>) -> String {
+/// Returns the names of the tools in the detail of an event.
+pub(crate) fn tools(data: &Map<String, Value>) -> String {
     let names = data.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     names.collect::<Vec<_>>().join(", ")
 }

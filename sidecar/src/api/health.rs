@@ -6,9 +6,7 @@ use axum::http::StatusCode;
 use super::App;
 use super::problem::{Problem, Result};
 
-pub(super) async fn alive() -> &'static str {
-    "ok\n"
-}
+pub(super) const ALIVE: &str = "ok\n";
 
 pub(super) async fn ready(State(app): State<App>) -> Result<&'static str> {
     app.service.ready().await.map(|()| "ready\n").map_err(|reason| {

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -20,30 +20,26 @@ use crate::service::Service;
 /// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
+const COUNTERS: [(&str, &str); 6] = [
+    ("kill_switch_kills_total", "Kill reports received, by outcome"),
+    ("kill_switch_requests_total", "Agents' requests that filters saw"),
+    ("kill_switch_requests_refused_total", "Agents' requests that filters refused"),
+    ("kill_switch_agents_over_limit_total", "Unknown agents that were ignored because traffic may not create more"),
+    ("kill_switch_auth_failures_total", "Requests without a valid token"),
+    ("kill_switch_alert_attempts_total", "Attempts to deliver an alert, by channel and outcome"),
+];
+
 /// Returns the recorder of this process, which is installed on first use. Returns `None` if the process already had
 /// another recorder.
 pub fn install_recorder() -> Option<&'static PrometheusHandle> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     let install = || PrometheusBuilder::new().set_buckets(&BUCKETS).ok()?.install_recorder().ok();
     let recorder = RECORDER.get_or_init(install).as_ref();
-    describe();
-    recorder
-}
-
-fn describe() {
-    metrics::describe_counter!("kill_switch_kills_total", "Kill reports received, by outcome");
-    metrics::describe_counter!("kill_switch_requests_total", "Agents' requests that filters saw");
-    metrics::describe_counter!("kill_switch_requests_refused_total", "Agents' requests that filters refused");
-    metrics::describe_counter!(
-        "kill_switch_agents_over_limit_total",
-        "Unknown agents that were ignored because traffic may not create more"
-    );
-    metrics::describe_counter!("kill_switch_auth_failures_total", "Requests without a valid token");
-    metrics::describe_counter!(
-        "kill_switch_alert_attempts_total",
-        "Attempts to deliver an alert, by channel and outcome"
-    );
+    for (name, description) in COUNTERS {
+        metrics::describe_counter!(name, description);
+    }
     metrics::describe_histogram!("kill_switch_api_request_seconds", "Time to answer, by route");
+    recorder
 }
 
 /// Measures how long a request takes. The label is the route, not the path, because paths contain agent ids and their
@@ -65,8 +61,7 @@ pub(super) async fn render(State(app): State<App>) -> Result<Response> {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || set_gauges(&app.service, alerts));
     text.push_str(&recorder.handle().render());
-    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
 fn set_gauges(service: &Service, waiting_alerts: usize) {

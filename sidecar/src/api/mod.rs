@@ -86,10 +86,10 @@ pub fn routes() -> Vec<Route> {
     const VIEWER: Option<Scope> = Some(Scope::Viewer);
     const OPERATOR: Option<Scope> = Some(Scope::Operator);
     vec![
-        route(Method::GET, "/healthz", OPEN, health::alive),
+        route(Method::GET, "/healthz", OPEN, health::ALIVE),
         route(Method::GET, "/readyz", OPEN, health::ready),
         route(Method::GET, "/metrics", VIEWER, metrics::render),
-        route(Method::GET, "/openapi.json", VIEWER, openapi::document),
+        route(Method::GET, "/openapi.json", VIEWER, openapi::DOCUMENT),
         route(Method::GET, "/v1/sync", ENFORCER, enforcer::sync),
         route(Method::POST, "/v1/kills", ENFORCER, enforcer::kill),
         route(Method::POST, "/v1/observations", ENFORCER, enforcer::observations),

@@ -8,6 +8,7 @@ use super::layout::form_key;
 use super::query::agent_path;
 use super::show::{ago, duration, number, table};
 use super::visitor::Visitor;
+use crate::alerts::tools;
 use crate::model::{Agent, Event, Millis};
 
 /// Shows why an agent is inactive, and the form that activates it. `event` is the event that deactivated it.
@@ -47,7 +48,7 @@ fn actor(event: &Event) -> String {
 fn figures(event: &Event) -> Markup {
     let figure = |member: &str| event.body.detail.get(member).and_then(Value::as_f64);
     let envoy = event.body.detail.get("envoy").and_then(Value::as_str).unwrap_or_default();
-    let tools = tools(event);
+    let tools = tools(&event.body.detail);
     html! {
         dl.figures {
             @for (member, label) in [
@@ -63,17 +64,11 @@ fn figures(event: &Event) -> Markup {
     }
 }
 
-fn tools(event: &Event) -> String {
-    let names =
-        event.body.detail.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    names.collect::<Vec<_>>().join(", ")
-}
-
 /// Shows the past calls that were repeated when this kill happened.
 pub(super) fn matches(kill: &Event) -> Markup {
     let listed = kill.body.detail.get("matches").cloned().unwrap_or_default();
     let matches: Vec<Match> = serde_json::from_value(listed).unwrap_or_default();
-    let tools = tools(kill);
+    let tools = tools(&kill.body.detail);
     html! {
         section.card aria-labelledby="matches" {
             h2 #matches { "Repeated calls" }

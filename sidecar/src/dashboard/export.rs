@@ -4,7 +4,7 @@ use std::io;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use csv::{Terminator, WriterBuilder};
 use futures_util::stream;
@@ -49,10 +49,7 @@ pub(super) async fn export(State(dashboard): State<Dashboard>, _: Visitor, param
             }
         }
     });
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (header::CONTENT_DISPOSITION, HeaderValue::from_static(disposition)),
-    ];
+    let headers = [(header::CONTENT_TYPE, content_type), (header::CONTENT_DISPOSITION, disposition)];
     (headers, Body::from_stream(pages)).into_response()
 }
 

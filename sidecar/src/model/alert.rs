@@ -67,15 +67,9 @@ words! {
 }
 
 impl NoticeKind {
-    /// Returns the kind of notice that an event leads to.
+    /// Returns the kind of notice that an event leads to, which has the same word as the event.
     pub fn of(event_type: EventType) -> Option<Self> {
-        match event_type {
-            EventType::KillSwitch => Some(Self::KillSwitch),
-            EventType::Blocked => Some(Self::Blocked),
-            EventType::WouldKill => Some(Self::WouldKill),
-            EventType::Activated => Some(Self::Activated),
-            _ => None,
-        }
+        Self::parse(event_type.as_str())
     }
 }
 

@@ -175,7 +175,7 @@ impl Calls<'_> {
         match self {
             Self::Recorded(calls) => calls.iter().for_each(visit),
             Self::Messages(messages) => {
-                let mut history = History::default();
+                let mut history = History { request: br#"{"model":"recorded","messages":["#.to_vec() };
                 for message in messages {
                     if is_answer(message)? {
                         history.visit_call(message, &mut visit);
@@ -200,12 +200,6 @@ fn is_answer(message: &RawValue) -> Result<bool, BadLine> {
 /// The request of a conversation, which grows with each message. Building it anew for each call would take quadratic time.
 struct History {
     request: Vec<u8>,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self { request: br#"{"model":"recorded","messages":["#.to_vec() }
-    }
 }
 
 impl History {

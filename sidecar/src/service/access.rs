@@ -10,7 +10,7 @@ use argon2::Argon2;
 use argon2::password_hash::{PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString};
 use tokio::task::spawn_blocking;
 
-use super::tokens::{Identity, hash, random_bytes, random_hex};
+use super::tokens::{Identity, hash, hex, random_bytes, random_hex};
 use super::{Error, Result, Service, millis};
 use crate::store::{Session, StoreError};
 
@@ -97,8 +97,9 @@ impl Service {
     /// Returns the key that forms must contain for this cookie. It is derived from the cookie, so nothing more need be
     /// stored, and the cookie cannot be computed from it.
     pub fn form_key(&self, cookie: &str) -> String {
-        let derived = hash(&format!("form:{cookie}"));
-        derived.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        let mut derived = hex(&hash(&format!("form:{cookie}")));
+        derived.truncate(32);
+        derived
     }
 }
 

@@ -180,7 +180,7 @@ impl Service {
             other => (other, None),
         };
         caller.precondition.check(agent_id, before.as_ref())?;
-        let actor = caller.who.actor();
+        let actor = caller.who.actor.clone();
         Ok(Edit { tx, agent_id: agent_id.to_owned(), actor, before, last_generation })
     }
 

@@ -4,7 +4,6 @@
 //! that a poll that finds nothing new touches no table. It is read again every few seconds, in case another process
 //! created or revoked a token. A secret is compared with every token, each in constant time.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
@@ -26,27 +25,14 @@ pub struct Identity {
     pub name: String,
     /// What it allows.
     pub scope: Scope,
-    via: Via,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Via {
-    Token,
-    Password,
+    /// The actor that events name.
+    pub(super) actor: String,
 }
 
 impl Identity {
     /// Returns the identity of everybody who knows the password of the dashboard.
     pub(super) fn dashboard() -> Self {
-        Self { name: "dashboard".to_owned(), scope: Scope::Operator, via: Via::Password }
-    }
-
-    /// Returns the actor that events name.
-    pub(super) fn actor(&self) -> String {
-        match self.via {
-            Via::Token => format!("token:{}", self.name),
-            Via::Password => self.name.clone(),
-        }
+        Self { name: "dashboard".to_owned(), scope: Scope::Operator, actor: "dashboard".to_owned() }
     }
 
     /// Whether it may read agents.
@@ -106,7 +92,7 @@ impl Keyring {
         }
         let position = usize::try_from(found).ok()?.checked_sub(1)?;
         let token = stored.iter().chain(fixed.iter()).nth(position)?;
-        Some(Identity { name: token.name.clone(), scope: token.scope, via: Via::Token })
+        Some(Identity { name: token.name.clone(), scope: token.scope, actor: format!("token:{}", token.name) })
     }
 }
 
@@ -121,12 +107,12 @@ pub(super) fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 pub(super) fn random_hex<const BYTES: usize>() -> Result<String> {
-    let bytes = random_bytes::<BYTES>()?;
-    Ok(bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    }))
+    Ok(hex(&random_bytes::<BYTES>()?))
 }
 
 impl Service {

@@ -56,8 +56,7 @@ impl Store {
             "INSERT INTO dashboard_password (id, hash) VALUES (1, $1)
              ON CONFLICT (id) DO UPDATE SET hash = excluded.hash",
         );
-        writer.run(statement.bind(hash)).await?;
-        Ok(())
+        writer.run(statement.bind(hash)).await.map(drop)
     }
 
     /// Sets the hash of the password if there is none. Returns false if there is one.
@@ -81,15 +80,13 @@ impl Store {
             .bind(session.hash.as_slice())
             .bind(session.token_hash.as_ref().map(<[u8; 32]>::as_slice))
             .bind(session.expires_ms);
-        writer.run(statement).await?;
-        Ok(())
+        writer.run(statement).await.map(drop)
     }
 
     /// Ends a session.
     pub async fn end_session(&self, hash: &[u8; 32]) -> Result<()> {
         let statement = Statement::new("DELETE FROM sessions WHERE hash = $1").bind(hash.as_slice());
-        self.writer().await?.run(statement).await?;
-        Ok(())
+        self.writer().await?.run(statement).await.map(drop)
     }
 }
 
@@ -105,8 +102,7 @@ impl Tx {
         .bind(token.hash.as_slice())
         .bind(token.created_ms)
         .bind(token.revoked_ms);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 
     /// Revokes a token. Returns false if there is no such token, or it was revoked before.

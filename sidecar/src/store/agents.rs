@@ -165,13 +165,12 @@ impl Tx {
                  last_seen_ms = CASE WHEN last_seen_ms > $3 THEN last_seen_ms ELSE $3 END
              WHERE agent_id = $1",
         );
-        self.connection().run(statement.bind(agent_id).bind(first_ms).bind(last_ms)).await?;
-        Ok(())
+        self.connection().run(statement.bind(agent_id).bind(first_ms).bind(last_ms)).await.map(drop)
     }
 
     /// Counts the agents that only traffic created.
     pub async fn discovered_agents(&mut self) -> Result<u64> {
-        let dialect = self.dialect();
+        let dialect = self.dialect;
         discovered_agents(self.connection(), dialect).await
     }
 }

@@ -150,8 +150,7 @@ impl Tx {
         .bind(rule.enabled)
         .bind(&rule.disabled_reason)
         .bind(rule.created_ms);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 
     /// Deletes a rule and gives up its pending deliveries. Returns false if there is no such rule.
@@ -167,8 +166,7 @@ impl Tx {
             "UPDATE alert_deliveries SET status = 'given_up', last_error = $1
              WHERE rule_id = $2 AND status = 'pending'",
         );
-        self.connection().run(statement.bind(reason).bind(rule_id)).await?;
-        Ok(())
+        self.connection().run(statement.bind(reason).bind(rule_id)).await.map(drop)
     }
 
     /// Returns the latest delivery about an agent under a rule that is of one of the kinds.
@@ -218,8 +216,7 @@ impl Tx {
         .bind(delivery.next_attempt_ms)
         .bind(delivery.give_up_ms)
         .bind(&delivery.last_error);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 
     /// Writes the outcome of an attempt. A delivery that has arrived stays delivered, whoever else attempted it.
@@ -228,7 +225,7 @@ impl Tx {
             "UPDATE alert_deliveries SET status = $1, attempts = $2, next_attempt_ms = $3, last_attempt_ms = $4,
                  last_code = $5, last_latency_ms = $6, last_error = $7",
         )
-        .push(self.dialect().and_release_claim)
+        .push(self.dialect.and_release_claim)
         .push("WHERE delivery_id = $8 AND status <> 'delivered'")
         .bind(delivery.status.as_str())
         .bind(delivery.attempts)
@@ -238,7 +235,6 @@ impl Tx {
         .bind(delivery.last_latency_ms)
         .bind(&delivery.last_error)
         .bind(&delivery.delivery_id);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 }

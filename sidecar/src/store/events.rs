@@ -106,8 +106,7 @@ impl Tx {
     pub async fn enqueue_alert(&mut self, event_id: u64, created_ms: Millis, expires_ms: Millis) -> Result<()> {
         let sql = "INSERT INTO alert_outbox (event_id, created_ms, expires_ms) VALUES ($1, $2, $3)";
         let statement = Statement::new(sql).bind(event_id).bind(created_ms).bind(expires_ms);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 
     /// Returns the events in the outbox, oldest first.
@@ -118,8 +117,10 @@ impl Tx {
 
     /// Takes an event out of the outbox.
     pub async fn dequeue_alert(&mut self, event_id: u64) -> Result<()> {
-        self.connection().run(Statement::new("DELETE FROM alert_outbox WHERE event_id = $1").bind(event_id)).await?;
-        Ok(())
+        self.connection()
+            .run(Statement::new("DELETE FROM alert_outbox WHERE event_id = $1").bind(event_id))
+            .await
+            .map(drop)
     }
 
     /// Returns the record of the kill report with this id.
@@ -149,8 +150,7 @@ impl Tx {
         .bind(kill.outcome.as_str())
         .bind(kill.event_id)
         .bind(kill.received_ms);
-        self.connection().run(statement).await?;
-        Ok(())
+        self.connection().run(statement).await.map(drop)
     }
 }
 

@@ -102,8 +102,7 @@ impl Store {
 
     /// Checks that the database can be written, by writing to it.
     pub async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.writer().await?.run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await?;
-        Ok(())
+        self.writer().await?.run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await.map(drop)
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].
@@ -179,9 +178,5 @@ impl Tx {
 
     fn connection(&mut self) -> &mut dyn Connection {
         self.transaction.as_mut()
-    }
-
-    fn dialect(&self) -> &'static Dialect {
-        self.dialect
     }
 }

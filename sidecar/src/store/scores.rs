@@ -59,7 +59,6 @@ impl Tx {
             "DELETE FROM scores WHERE agent_id = $1 AND id <=
                  (SELECT id FROM scores WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
         );
-        self.connection().run(trim.bind(agent_id).bind(keep)).await?;
-        Ok(())
+        self.connection().run(trim.bind(agent_id).bind(keep)).await.map(drop)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use super::connection::PostgresConnection;
-use super::watch::{CHANNEL, payload};
+use super::watch::CHANNEL;
 use crate::store::{Connection, Result, Row, Statement, StoreError, Transaction};
 
 pub(super) struct PostgresTransaction {
@@ -29,7 +29,7 @@ impl PostgresTransaction {
         // This takes the lock and counts the commit. Another writer waits here until this one is done.
         let lock = Statement::new("UPDATE meta SET commits = commits + 1 RETURNING commits");
         let commits: i64 = transaction.row(lock).await?.integer("commits")?;
-        transaction.payload = payload(replica, commits);
+        transaction.payload = format!("{replica} {commits}");
         Ok(transaction)
     }
 

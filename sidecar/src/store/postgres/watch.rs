@@ -102,11 +102,6 @@ impl Watch {
     }
 }
 
-/// Returns what a transaction tells the other replicas.
-pub(super) fn payload(replica: &str, number: i64) -> String {
-    format!("{replica} {number}")
-}
-
 /// Returns a random name, which no other replica has.
 pub(super) fn random_name() -> Result<String> {
     let number = getrandom::u64();
