@@ -401,14 +401,6 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_off_window_20_threshold_10() {
-        let record = Record::new(&policy(), 0);
-        assert!(!record.enabled);
-        assert_eq!((record.window_size, record.threshold), (20, 10.0));
-        assert_eq!((record.action, record.counting), (Action::Deactivate, Counting::Progress));
-    }
-
-    #[test]
     fn a_local_kill_outlives_a_policy_of_its_generation_and_ends_with_the_next() {
         let killed = Record::new(&policy(), 0).killed();
         let same = Record::updated(Some(&killed), &AgentPolicy { kill_switch_window_size: 30, ..policy() }, 0);

@@ -151,20 +151,6 @@ fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
             r#""authority": 7"#,
             "authority (7) must be a host name, optionally with a port, 1 to 255 characters without spaces or slashes",
         ),
-        (r#""session_slots": 0"#, "session_slots (0) must be a whole number from 1 to 64"),
-        (r#""session_slots": 65"#, "session_slots (65) must be a whole number from 1 to 64"),
-        (r#""session_slots": 2.5"#, "session_slots (2.5) must be a whole number from 1 to 64"),
-        (r#""session_slots": -1"#, "session_slots (-1) must be a whole number from 1 to 64"),
-        (r#""session_slots": 1e400"#, "session_slots (1e400) must be a whole number from 1 to 64"),
-        (r#""session_slots": "8""#, r#"session_slots ("8") must be a whole number from 1 to 64"#),
-        (r#""max_request_bytes": 1023"#, "max_request_bytes (1023) must be a whole number from 1024 to 16777216"),
-        (
-            r#""max_request_bytes": 16777217"#,
-            "max_request_bytes (16777217) must be a whole number from 1024 to 16777216",
-        ),
-        (r#""max_event_bytes": 4194305"#, "max_event_bytes (4194305) must be a whole number from 1024 to 4194304"),
-        (r#""sync_wait_seconds": 56"#, "sync_wait_seconds (56) must be a whole number from 1 to 55"),
-        (r#""observe_interval_ms": 99"#, "observe_interval_ms (99) must be a whole number from 100 to 60000"),
         (r#""require_agent": "yes""#, r#"require_agent ("yes") must be true or false"#),
         (r#""hold": "trailers""#, r#"hold ("trailers") must be headers or body"#),
         (r#""on_no_policy": "Deny""#, r#"on_no_policy ("Deny") must be allow or deny"#),
@@ -177,6 +163,19 @@ fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
         (r#""agent_id": []"#, "agent_id (a list of 0) must be a list of 1 to 8 sources"),
         (r#""patterns": {}"#, "patterns (an object) must be a list of 0 to 32 patterns"),
     ]);
+    let numbers = [
+        ("session_slots", &["0", "65", "2.5", "-1", "1e400", r#""8""#][..], "1 to 64"),
+        ("max_request_bytes", &["1023", "16777217"], "1024 to 16777216"),
+        ("max_event_bytes", &["4194305"], "1024 to 4194304"),
+        ("sync_wait_seconds", &["56"], "1 to 55"),
+        ("observe_interval_ms", &["99"], "100 to 60000"),
+    ];
+    for (field, values, bounds) in numbers {
+        for value in values {
+            let message = format!("{field} ({value}) must be a whole number from {bounds}");
+            assert_eq!(error_of(&format!(r#""{field}": {value}"#)), message);
+        }
+    }
     let long = error_of(&format!(r#""hold": "{}""#, "é".repeat(1000)));
     assert_eq!(long, format!("hold (\"{}...) must be headers or body", "é".repeat(59)));
 }
@@ -221,36 +220,23 @@ fn a_whole_number_may_be_written_as_a_double_and_null_means_the_default() {
 
 #[test]
 fn a_source_of_agent_ids_names_exactly_one_place() {
-    assert_refused(&[
-        (
-            r#""agent_id": [{}]"#,
-            "agent_id[0] (an object) must be an object with one of header, path_prefix, property and api_key",
-        ),
-        (
-            r#""agent_id": [{"header": "a", "api_key": "b"}]"#,
-            "agent_id[0] (header and api_key) must be an object with one of header, path_prefix, property and api_key",
-        ),
-        (r#""agent_id": ["x-agent-id"]"#, r#"agent_id[0] ("x-agent-id") must be a JSON object"#),
-        (
-            r#""agent_id": [{"header": "a", "strip": true}]"#,
-            "agent_id[0].strip (true) must be given with path_prefix only",
-        ),
-        (
-            r#""agent_id": [{"property": []}]"#,
-            "agent_id[0].property (a list of 0) must be a list of 1 to 16 path segments",
-        ),
-        (r#""agent_id": [{"property": ["a", ""]}]"#, r#"agent_id[0].property[1] ("") must be non-empty text"#),
-        (r#""agent_id": [{"property": ["a", null]}]"#, "agent_id[0].property[1] (null) must be non-empty text"),
-        (
-            r#""agent_id": [{"property": "connection.mtls"}]"#,
-            r#"agent_id[0].property ("connection.mtls") must be a list of 1 to 16 path segments"#,
-        ),
-        (
-            r#""agent_id": [{"header": "a"}, {"path_prefix": "agents"}]"#,
-            "agent_id[1].path_prefix (\"agents\") must be a path that begins and ends with a slash, at most 255 \
-             characters, such as /agents/",
-        ),
-    ]);
+    let one_place = "must be an object with one of header, path_prefix, property and api_key";
+    let segments = "must be a list of 1 to 16 path segments";
+    let prefix = "must be a path that begins and ends with a slash, at most 255 characters, such as /agents/";
+    let cases = [
+        ("{}", format!("[0] (an object) {one_place}")),
+        (r#"{"header": "a", "api_key": "b"}"#, format!("[0] (header and api_key) {one_place}")),
+        (r#""x-agent-id""#, r#"[0] ("x-agent-id") must be a JSON object"#.into()),
+        (r#"{"header": "a", "strip": true}"#, "[0].strip (true) must be given with path_prefix only".into()),
+        (r#"{"property": []}"#, format!("[0].property (a list of 0) {segments}")),
+        (r#"{"property": ["a", ""]}"#, r#"[0].property[1] ("") must be non-empty text"#.into()),
+        (r#"{"property": ["a", null]}"#, "[0].property[1] (null) must be non-empty text".into()),
+        (r#"{"property": "connection.mtls"}"#, format!(r#"[0].property ("connection.mtls") {segments}"#)),
+        (r#"{"header": "a"}, {"path_prefix": "agents"}"#, format!(r#"[1].path_prefix ("agents") {prefix}"#)),
+    ];
+    for (sources, message) in cases {
+        assert_eq!(error_of(&format!(r#""agent_id": [{sources}]"#)), format!("agent_id{message}"));
+    }
 }
 
 #[test]

@@ -89,19 +89,15 @@ mod tests {
     #[test]
     fn a_tool_call_is_named_and_its_input_is_not_counted_twice() {
         let matches: Vec<_> = [2, 4, 6, 8].map(|ago| repeat(ago, Some(0), None, true)).into();
-        assert_eq!(
-            explain(&matches, call(Counting::Progress, &names(["read_file"]))),
-            "the same tool call read_file with the same result 5 times in the last 9 calls"
-        );
-        assert_eq!(
-            explain(&matches, call(Counting::Progress, &names(["grep", "read_file"]))),
-            "the same tool calls grep, read_file with the same results 5 times in the last 9 calls"
-        );
-        assert_eq!(
-            explain(&matches, call(Counting::Progress, &[])),
-            "the same tool call with the same result 5 times in the last 9 calls",
-            "where the request does not name the tools"
-        );
+        for (tools, repeated) in [
+            (&names(["read_file"])[..], "tool call read_file with the same result"),
+            (&names(["grep", "read_file"]), "tool calls grep, read_file with the same results"),
+            // The request need not name the tools.
+            (&[], "tool call with the same result"),
+        ] {
+            let reason = format!("the same {repeated} 5 times in the last 9 calls");
+            assert_eq!(explain(&matches, call(Counting::Progress, tools)), reason);
+        }
     }
 
     #[test]

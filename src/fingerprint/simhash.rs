@@ -240,11 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_is_symmetric_and_counts_the_bits_that_differ() {
-        for (a, b, distance) in [(1, 2, 2), (1, 3, 1), (0, 15, 4), (0, u64::MAX, 64), (7, 7, 0)] {
-            assert_eq!(SimHash(a).distance(SimHash(b)), distance);
-            assert_eq!(SimHash(b).distance(SimHash(a)), distance);
-        }
+    fn hashes_that_differ_in_two_bits_are_similar_and_in_three_are_not() {
         assert!(SimHash(0).is_similar(SimHash(3)));
         assert!(!SimHash(0).is_similar(SimHash(7)));
     }

@@ -6,7 +6,7 @@ use crate::agent::Record;
 use crate::config::Config;
 use crate::host::fake::Fake;
 use crate::shared::agent_key;
-use crate::wire::{Action, Counting, KillReport, Signals};
+use crate::wire::KillReport;
 
 fn worker() -> Rc<Worker> {
     let config = Config::parse(br#"{"cluster": "kill-switch"}"#, &|_| None).unwrap();
@@ -26,6 +26,21 @@ fn last_call(host: &Fake) -> CallId {
     CallId(host.calls.borrow().len() as u32)
 }
 
+/// Returns a host, and a link of a new worker.
+fn linked() -> (Fake, Rc<Worker>, Link) {
+    let (host, worker) = (Fake::new(), worker());
+    let link = Link::new(Rc::clone(&worker), &host);
+    (host, worker, link)
+}
+
+/// Returns a link that has applied [`PAGE`].
+fn synced() -> (Fake, Rc<Worker>, Link) {
+    let (host, worker, mut link) = linked();
+    link.tick(&host);
+    link.response(&host, last_call(&host), answer(200, PAGE));
+    (host, worker, link)
+}
+
 fn record(host: &Fake, agent: &str) -> Option<Record> {
     Record::decode(&host.get(&agent_key(agent)).bytes)
 }
@@ -35,8 +50,7 @@ const PAGE: &str = r#"{"epoch": "e1", "rev": 5, "full": true, "more": false,
 
 #[test]
 fn the_first_poll_asks_for_everything_and_the_next_for_changes() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
+    let (host, _, mut link) = linked();
     link.tick(&host);
     assert_eq!(calls(&host), ["GET /v1/sync?epoch=&since=0&wait=25&envoy=envoy%201"]);
     link.response(&host, last_call(&host), answer(200, PAGE));
@@ -77,8 +91,7 @@ fn a_root_with_a_newer_configuration_takes_over_at_once() {
 
 #[test]
 fn failures_are_retried_with_growing_pauses_and_logged_once() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
+    let (host, _, mut link) = linked();
     let mut pauses = Vec::new();
     for failure in [None, answer(500, ""), answer(200, "{\"epoch\": 1"), None, None, None, None, None] {
         link.tick(&host);
@@ -99,8 +112,7 @@ fn failures_are_retried_with_growing_pauses_and_logged_once() {
 
 #[test]
 fn an_answer_by_envoy_in_the_sidecars_place_is_a_failure() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
+    let (host, _, mut link) = linked();
     link.tick(&host);
     let synthetic = Incoming { status: 304, from_sidecar: false, body: Vec::new() };
     link.response(&host, last_call(&host), Some(synthetic));
@@ -110,10 +122,7 @@ fn an_answer_by_envoy_in_the_sidecars_place_is_a_failure() {
 
 #[test]
 fn a_local_kill_outlives_a_policy_of_its_generation_and_ends_with_an_activation() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
-    link.tick(&host);
-    link.response(&host, last_call(&host), answer(200, PAGE));
+    let (host, _, mut link) = synced();
     host.overwrite(&agent_key("a"), record(&host, "a").unwrap().killed().encode());
     let news = |generation| {
         format!(
@@ -128,10 +137,7 @@ fn a_local_kill_outlives_a_policy_of_its_generation_and_ends_with_an_activation(
 
 #[test]
 fn a_new_policy_leaves_the_window_as_it_is() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
-    link.tick(&host);
-    link.response(&host, last_call(&host), answer(200, PAGE));
+    let (host, _, mut link) = synced();
     host.overwrite(&agent_key("a"), [host.get(&agent_key("a")).bytes, b"window".to_vec()].concat());
     link.response(&host, last_call(&host), answer(200, &PAGE.replace("true, \"generation", "false, \"generation")));
     assert!(!record(&host, "a").unwrap().enabled);
@@ -140,11 +146,7 @@ fn a_new_policy_leaves_the_window_as_it_is() {
 
 #[test]
 fn agents_that_a_full_sync_does_not_name_are_gone_once_its_last_page_is_applied() {
-    let host = Fake::new();
-    let worker = worker();
-    let mut link = Link::new(Rc::clone(&worker), &host);
-    link.tick(&host);
-    link.response(&host, last_call(&host), answer(200, PAGE));
+    let (host, worker, mut link) = synced();
     let page = |rev, agent: &str, more| {
         format!(
             r#"{{"epoch": "e2", "rev": {rev}, "full": {}, "more": {more}, "agents": [{{"agent_id": "{agent}", "active": true}}]}}"#,
@@ -162,10 +164,7 @@ fn agents_that_a_full_sync_does_not_name_are_gone_once_its_last_page_is_applied(
 
 #[test]
 fn deleted_agents_are_forgotten_and_bad_ids_never_become_keys() {
-    let host = Fake::new();
-    let mut link = Link::new(worker(), &host);
-    link.tick(&host);
-    link.response(&host, last_call(&host), answer(200, PAGE));
+    let (host, _, mut link) = synced();
     let news =
         r#"{"epoch": "e1", "rev": 6, "deleted": ["a", "x y"], "agents": [{"agent_id": "no good", "active": true}]}"#;
     link.response(&host, last_call(&host), answer(200, news));
@@ -174,29 +173,16 @@ fn deleted_agents_are_forgotten_and_bad_ids_never_become_keys() {
 }
 
 fn report(kill_id: &str) -> KillReport {
-    KillReport {
-        kill_id: kill_id.into(),
-        agent_id: "a".into(),
-        generation: 0,
-        action: Action::Deactivate,
-        envoy: String::new(),
-        at_ms: 0,
-        score: 13.0,
-        threshold: 10.0,
-        window_size: 20,
-        counting: Counting::Progress,
-        signals: Signals::default(),
-        reason: String::new(),
-        tools: Vec::new(),
-        matches: Vec::new(),
-        excerpt: None,
-    }
+    let report = serde_json::json!({
+        "kill_id": kill_id, "agent_id": "a", "generation": 0, "action": "deactivate", "at_ms": 0, "score": 13.0,
+        "threshold": 10.0, "window_size": 20, "similar_prompts": 0, "similar_responses": 0, "repeated_tool_calls": 0,
+    });
+    serde_json::from_value(report).unwrap()
 }
 
 #[test]
 fn a_report_is_sent_until_the_sidecar_accepts_it() {
-    let (host, worker) = (Fake::new(), worker());
-    let mut link = Link::new(Rc::clone(&worker), &host);
+    let (host, worker, mut link) = linked();
     outbox::put(&host, &worker, report("k1"));
     link.tick(&host);
     let sends = |host: &Fake| calls(host).iter().filter(|call| *call == "POST /v1/kills").count();
@@ -240,8 +226,7 @@ fn a_full_outbox_loses_nothing() {
 
 #[test]
 fn observations_are_sent_once_per_interval() {
-    let (host, worker) = (Fake::new(), worker());
-    let mut link = Link::new(Rc::clone(&worker), &host);
+    let (host, worker, mut link) = linked();
     worker.observations.borrow_mut().count_request("a", 5);
     link.tick(&host);
     worker.observations.borrow_mut().count_request("a", 6);

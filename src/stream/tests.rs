@@ -41,16 +41,28 @@ impl Bench {
         self.host.properties.borrow_mut().clear();
     }
 
+    /// A new request whose headers have been read.
+    fn begin(&self, headers: &[(&str, &str)], ended: bool) -> (Stream, Flow) {
+        self.headers(headers);
+        let mut stream = Stream::new(Rc::clone(&self.worker));
+        let flow = stream.request_headers(&self.host, ended);
+        (stream, flow)
+    }
+
+    /// The whole body of a request.
+    fn body(&self, stream: &mut Stream, body: &str) -> Flow {
+        *self.host.body.borrow_mut() = body.into();
+        stream.request_body(&self.host, body.len(), true)
+    }
+
     /// A request with this body, and its answer if it is forwarded. True if it was.
     fn call(&self, body: &str, answer: &str) -> bool {
-        self.headers(&[]);
-        let mut stream = Stream::new(Rc::clone(&self.worker));
-        if stream.request_headers(&self.host, false) == Flow::Continue {
+        let (mut stream, flow) = self.begin(&[], false);
+        if flow == Flow::Continue {
             return true;
         }
         if self.host.replies.borrow().is_empty() {
-            *self.host.body.borrow_mut() = body.as_bytes().to_vec();
-            stream.request_body(&self.host, body.len(), true);
+            self.body(&mut stream, body);
         }
         if self.host.replies.borrow_mut().pop().is_some() {
             return false;
@@ -71,9 +83,8 @@ impl Bench {
 
     /// A request whose headers have been read and whose body is about to arrive.
     fn held(&self, headers: &[(&str, &str)]) -> Stream {
-        self.headers(headers);
-        let mut stream = Stream::new(Rc::clone(&self.worker));
-        assert_eq!(stream.request_headers(&self.host, false), Flow::Hold);
+        let (stream, flow) = self.begin(headers, false);
+        assert_eq!(flow, Flow::Hold);
         *self.host.body.borrow_mut() = QUESTION.into();
         stream
     }
@@ -170,8 +181,7 @@ fn a_request_from_before_an_activation_does_not_overwrite_the_window_after_it() 
     for _ in 0..3 {
         assert!(bench.call(QUESTION, ANSWER));
     }
-    *bench.host.body.borrow_mut() = QUESTION.into();
-    slow.request_body(&bench.host, QUESTION.len(), true);
+    bench.body(&mut slow, QUESTION);
     bench.answer(&mut slow, 200, ANSWER);
     assert!(bench.call(QUESTION, ANSWER));
     assert_eq!(bench.score(), "10", "the fifth call of the new window");
@@ -201,13 +211,10 @@ fn an_agent_activated_while_its_request_was_scored_is_not_killed() {
 fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
-    bench.headers(&[]);
     bench.host.accesses.set((0, 0));
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    stream.request_headers(&bench.host, false);
+    let mut stream = bench.held(&[]);
     assert_eq!(bench.host.accesses.get(), (1, 0));
-    *bench.host.body.borrow_mut() = QUESTION.into();
-    stream.request_body(&bench.host, QUESTION.len(), true);
+    bench.body(&mut stream, QUESTION);
     assert_eq!(bench.host.accesses.get(), (1, 1), "scored on what the headers read");
     bench.answer(&mut stream, 200, ANSWER);
     assert_eq!(bench.host.accesses.get(), (2, 2));
@@ -251,8 +258,7 @@ fn block_refuses_for_a_while_and_then_starts_a_fresh_window() {
     });
     let forwarded = (0..6).filter(|_| bench.call(QUESTION, ANSWER)).count();
     assert_eq!(forwarded, 5);
-    bench.headers(&[]);
-    Stream::new(Rc::clone(&bench.worker)).request_headers(&bench.host, false);
+    bench.begin(&[], false);
     let reply = bench.host.replies.borrow_mut().pop().unwrap();
     assert_eq!(reply.status, 429);
     assert!(reply.headers.contains(&("retry-after", "30".into())), "{:?}", reply.headers);
@@ -298,8 +304,7 @@ fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
     ];
     for (headers, ended, outcome) in cases {
         let before = bench.counted(outcome);
-        bench.headers(headers);
-        let flow = Stream::new(Rc::clone(&bench.worker)).request_headers(&bench.host, ended);
+        let (_, flow) = bench.begin(headers, ended);
         assert_eq!((flow, bench.counted(outcome)), (Flow::Continue, before + 1), "{outcome:?}");
     }
     for (body, outcome) in [("{\"messages\": [", Outcome::Malformed), ("  ", Outcome::Empty)] {
@@ -313,9 +318,7 @@ fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
 #[test]
 fn a_body_that_grows_over_the_limit_is_forwarded() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
-    bench.headers(&[]);
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    assert_eq!(stream.request_headers(&bench.host, false), Flow::Hold);
+    let mut stream = bench.held(&[]);
     assert_eq!(stream.request_body(&bench.host, 1999, false), Flow::Hold);
     assert_eq!(stream.request_body(&bench.host, 2001, false), Flow::Continue);
     assert_eq!(stream.request_body(&bench.host, 500, true), Flow::Continue);
@@ -325,10 +328,7 @@ fn a_body_that_grows_over_the_limit_is_forwarded() {
 #[test]
 fn trailers_end_a_body() {
     let bench = Bench::new("");
-    bench.headers(&[]);
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    stream.request_headers(&bench.host, false);
-    *bench.host.body.borrow_mut() = QUESTION.into();
+    let mut stream = bench.held(&[]);
     assert_eq!(stream.request_body(&bench.host, QUESTION.len(), false), Flow::Hold);
     assert_eq!(stream.request_trailers(&bench.host), Flow::Continue);
     assert_eq!(bench.counted(Outcome::Allowed), 1);
@@ -338,11 +338,8 @@ fn trailers_end_a_body() {
 fn answers_that_do_not_come_from_the_upstream_or_do_not_end_are_not_attached() {
     let bench = Bench::new("");
     for way in 0..3 {
-        bench.headers(&[]);
-        let mut stream = Stream::new(Rc::clone(&bench.worker));
-        stream.request_headers(&bench.host, false);
-        *bench.host.body.borrow_mut() = QUESTION.into();
-        stream.request_body(&bench.host, QUESTION.len(), true);
+        let mut stream = bench.held(&[]);
+        bench.body(&mut stream, QUESTION);
         *bench.host.response.borrow_mut() = vec![(":status".into(), b"200".to_vec())];
         let details: &[u8] = if way == 0 { b"direct_response" } else { b"via_upstream" };
         bench.host.properties.borrow_mut().insert("response.code_details".into(), details.to_vec());
@@ -373,14 +370,12 @@ fn another_pass_over_a_scored_request_is_not_scored_again() {
 fn without_policy_traffic_passes_or_is_refused_as_configured() {
     let allow = Bench::new("");
     allow.worker.round.set(None);
-    allow.headers(&[("x-agent-id", "b")]);
-    assert_eq!(Stream::new(Rc::clone(&allow.worker)).request_headers(&allow.host, false), Flow::Continue);
+    assert_eq!(allow.begin(&[("x-agent-id", "b")], false).1, Flow::Continue);
     assert_eq!(allow.counted(Outcome::NoPolicy), 1);
 
     let deny = Bench::new(r#", "on_no_policy": "deny""#);
     deny.worker.round.set(None);
-    deny.headers(&[("x-agent-id", "b")]);
-    Stream::new(Rc::clone(&deny.worker)).request_headers(&deny.host, false);
+    deny.begin(&[("x-agent-id", "b")], false);
     assert_eq!(deny.host.replies.borrow()[0].status, 503);
 }
 
@@ -397,13 +392,10 @@ fn a_record_of_an_older_round_of_full_syncs_does_not_count() {
 fn a_refusal_that_needs_the_body_waits_for_it() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.active = false);
-    bench.headers(&[(":path", "/mcp")]);
-    let mut stream = Stream::new(Rc::clone(&bench.worker));
-    assert_eq!(stream.request_headers(&bench.host, false), Flow::Hold);
+    let mut stream = bench.held(&[(":path", "/mcp")]);
     assert!(bench.host.replies.borrow().is_empty());
     let body = r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "x"}}"#;
-    *bench.host.body.borrow_mut() = body.into();
-    stream.request_body(&bench.host, body.len(), true);
+    bench.body(&mut stream, body);
     let reply = bench.host.replies.borrow()[0].clone();
     let answer: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(answer["id"], 7);
@@ -414,8 +406,7 @@ fn a_refusal_that_needs_the_body_waits_for_it() {
 fn the_upstream_is_asked_for_uncompressed_answers_unless_configured_otherwise() {
     for (config, expected) in [("", "identity"), (r#", "accept_encoding": "keep""#, "gzip, br")] {
         let bench = Bench::new(config);
-        bench.headers(&[("accept-encoding", "gzip, br")]);
-        Stream::new(Rc::clone(&bench.worker)).request_headers(&bench.host, false);
+        bench.begin(&[("accept-encoding", "gzip, br")], false);
         assert_eq!(bench.host.request_headers().get("accept-encoding"), Some(expected.as_bytes()));
     }
 }
@@ -424,11 +415,8 @@ fn the_upstream_is_asked_for_uncompressed_answers_unless_configured_otherwise() 
 fn sessions_have_windows_of_their_own_in_a_bounded_number_of_slots() {
     let bench = Bench::new(r#", "session_header": "x-session", "session_slots": 4"#);
     for session in 0..40 {
-        bench.headers(&[("x-session", &format!("s{session}"))]);
-        let mut stream = Stream::new(Rc::clone(&bench.worker));
-        stream.request_headers(&bench.host, false);
-        *bench.host.body.borrow_mut() = QUESTION.into();
-        stream.request_body(&bench.host, QUESTION.len(), true);
+        let mut stream = bench.held(&[("x-session", &format!("s{session}"))]);
+        bench.body(&mut stream, QUESTION);
     }
     let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/w/")).count();
     assert_eq!(windows, 4);

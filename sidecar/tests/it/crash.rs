@@ -12,6 +12,7 @@ use kill_switch::store::{DeliveryQuery, EventQuery, EventRange, Store};
 
 use serde_json::json;
 
+use crate::store::events;
 use crate::support::kill;
 use crate::support::process::Process;
 
@@ -27,14 +28,8 @@ struct Traces {
 /// Reads what the database contains about an agent while no sidecar is running.
 async fn traces(db: &Path, agent_id: &str) -> Traces {
     let store = Store::sqlite(db).await.unwrap();
-    let query = EventQuery {
-        range: EventRange::Before(None),
-        agent_id: Some(agent_id.to_owned()),
-        event_type: Some(EventType::KillSwitch),
-        since_ms: None,
-        until_ms: None,
-        limit: 10,
-    };
+    let (agent, kind) = (Some(agent_id.to_owned()), Some(EventType::KillSwitch));
+    let query = EventQuery { agent_id: agent, event_type: kind, ..events(EventRange::Before(None)) };
     let events = store.events(&query).await.unwrap();
     // An alert is either in the outbox or a delivery, depending on whether the courier has processed it.
     let mut waiting = store.pending_alerts().await.unwrap();

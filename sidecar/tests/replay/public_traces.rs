@@ -1,62 +1,35 @@
 //! Public recordings of real agents: no healthy run is killed, and every loop is, early enough.
 
-use std::sync::OnceLock;
-
 use kill_switch::replay::detector::Counting;
 use kill_switch::replay::recording::{Calls, Recording};
 use kill_switch::replay::tally::Expect;
-use kill_switch::replay::{Outcome, Run, Settings, play};
+use kill_switch::replay::{Settings, play};
 use lab::recordings::public;
 use serde_json::Value;
 
-use crate::random::Random;
 use crate::traces::{each_line, run_reader, runs};
 
 /// How many runs the recordings hold, unless KILL_SWITCH_TRACES names others.
 const HEALTHY: usize = 410;
 const LOOPS: usize = 9;
 
-fn all_runs() -> Option<&'static [Run]> {
-    static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
-    let files = public()?;
-    Some(RUNS.get_or_init(|| files.iter().flat_map(|file| runs(file, &[Counting::Progress])).collect()))
-}
-
-fn outcomes() -> Option<Vec<(Expect, &'static Run, Outcome)>> {
-    let played = |run: &'static Run| (Expect::of(&run.label), run, play(&run.calls, &Settings::default()));
-    Some(all_runs()?.iter().map(played).collect())
-}
-
-fn assert_as_expected(outcomes: &[(Expect, &Run, Outcome)]) {
-    for (expect, run, outcome) in outcomes {
-        let agent = run.label.agent.as_deref().unwrap_or_default();
-        assert!(expect.is_met_by(outcome), "{} {agent}: {outcome:?}", expect.word());
-    }
-}
-
 #[test]
 fn no_healthy_run_is_killed_and_every_loop_is() {
-    let Some(outcomes) = outcomes() else { return };
-    assert_as_expected(&outcomes);
-    let count = |wanted| outcomes.iter().filter(|(expect, ..)| *expect == wanted).count();
+    let Some(files) = public() else { return };
+    let mut outcomes = Vec::new();
+    for run in files.iter().flat_map(|file| runs(file, &[Counting::Progress])) {
+        let (expect, outcome) = (Expect::of(&run.label), play(&run.calls, &Settings::default()));
+        let agent = run.label.agent.unwrap_or_default();
+        assert!(expect.is_met_by(&outcome), "{} {agent}: {outcome:?}", expect.word());
+        outcomes.push((expect, outcome));
+    }
+    let count = |wanted| outcomes.iter().filter(|(expect, _)| *expect == wanted).count();
     if std::env::var_os("KILL_SWITCH_TRACES").is_none() {
         assert_eq!((count(Expect::Healthy), count(Expect::Loop)), (HEALTHY, LOOPS));
     }
-    let highest = |(expect, _, outcome): &(Expect, &Run, Outcome)| match expect {
-        Expect::Healthy => outcome.score.value(),
-        _ => 0.0,
-    };
-    let highest = outcomes.iter().map(highest).fold(0.0, f64::max);
+    let healthy = outcomes.iter().filter(|(expect, _)| *expect == Expect::Healthy);
+    let highest = healthy.map(|(_, outcome)| outcome.score.value()).fold(0.0, f64::max);
     assert!(highest <= 7.0, "a healthy run comes near the threshold: {highest}");
-}
-
-#[test]
-fn the_same_holds_for_any_random_half() {
-    let Some(outcomes) = outcomes() else { return };
-    for seed in 0..10 {
-        let half = Random::seeded(seed).half(outcomes.clone());
-        assert_as_expected(&half);
-    }
 }
 
 #[test]

@@ -22,14 +22,4 @@ impl Random {
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
-
-    /// Returns a random half of a list.
-    pub fn half<T>(&mut self, mut list: Vec<T>) -> Vec<T> {
-        let half = list.len().div_ceil(2);
-        while list.len() > half {
-            let gone = self.below(list.len());
-            list.swap_remove(gone);
-        }
-        list
-    }
 }
