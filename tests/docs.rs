@@ -12,20 +12,8 @@ use lab::mesh::Mesh;
 use lab::proc::binary;
 
 /// Folders and files at the top whose mention means a path.
-const TOPS: [&str; 12] = [
-    "bench/",
-    "deploy/",
-    "docs/",
-    "envoy/",
-    "fuzz/",
-    "hot/",
-    "lab/",
-    "sidecar/",
-    "src/",
-    "tests/",
-    "tools/",
-    "Cargo.toml",
-];
+const TOPS: [&str; 11] =
+    ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
 /// Names of Envoy's and curl's own that are explained to people and used in no file of ours.
 const THEIRS: [&str; 7] = [
@@ -278,9 +266,8 @@ fn subcommands(help: &str) -> Vec<String> {
 /// Everything that is run or configured, as one text.
 fn sources() -> String {
     let mut text = String::new();
-    let mut folders = ["src", "hot", "sidecar", "lab", "bench", "tests", "envoy", "deploy", "tools"]
-        .map(|name| root().join(name))
-        .to_vec();
+    let mut folders =
+        ["src", "sidecar", "lab", "bench", "tests", "envoy", "deploy", "tools"].map(|name| root().join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             match entry.is_dir() {
