@@ -8,8 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::App;
-use super::body::Object;
-use super::extract::{Asking, PathId, etag, has_revision};
+use super::extract::{AgentChange, Asking, PathId, etag, has_revision};
 use super::page::cut;
 use super::params::Params;
 use super::problem::Result;
@@ -51,26 +50,16 @@ pub(super) async fn get(State(app): State<App>, PathId(id): PathId, headers: Hea
     Ok(shown(&agent))
 }
 
-pub(super) async fn put(
-    State(app): State<App>,
-    PathId(id): PathId,
-    Asking(caller): Asking,
-    Object(body): Object,
-) -> Result<Response> {
-    let change = Change::parse(&body, Names::Agent)?;
-    let (agent, is_new) = app.service.put_agent(&id, &change, &caller).await?;
+pub(super) async fn put(State(app): State<App>, asked: AgentChange) -> Result<Response> {
+    let change = Change::parse(&asked.body, Names::Agent)?;
+    let (agent, is_new) = app.service.put_agent(&asked.id, &change, &asked.caller).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, shown(&agent)).into_response())
 }
 
-pub(super) async fn patch(
-    State(app): State<App>,
-    PathId(id): PathId,
-    Asking(caller): Asking,
-    Object(body): Object,
-) -> Result<Response> {
-    let change = Change::parse(&body, Names::Agent)?;
-    Ok(shown(&app.service.patch_agent(&id, &change, &caller).await?))
+pub(super) async fn patch(State(app): State<App>, asked: AgentChange) -> Result<Response> {
+    let change = Change::parse(&asked.body, Names::Agent)?;
+    Ok(shown(&app.service.patch_agent(&asked.id, &change, &asked.caller).await?))
 }
 
 pub(super) async fn delete(State(app): State<App>, PathId(id): PathId, Asking(caller): Asking) -> Result<StatusCode> {
@@ -78,22 +67,12 @@ pub(super) async fn delete(State(app): State<App>, PathId(id): PathId, Asking(ca
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn activate(
-    State(app): State<App>,
-    PathId(id): PathId,
-    Asking(caller): Asking,
-    Object(body): Object,
-) -> Result<Response> {
-    Ok(shown(&app.service.activate(&id, &Note::parse(&body)?, &caller).await?))
+pub(super) async fn activate(State(app): State<App>, asked: AgentChange) -> Result<Response> {
+    Ok(shown(&app.service.activate(&asked.id, &Note::parse(&asked.body)?, &asked.caller).await?))
 }
 
-pub(super) async fn deactivate(
-    State(app): State<App>,
-    PathId(id): PathId,
-    Asking(caller): Asking,
-    Object(body): Object,
-) -> Result<Response> {
-    Ok(shown(&app.service.deactivate(&id, &Note::parse(&body)?, &caller).await?))
+pub(super) async fn deactivate(State(app): State<App>, asked: AgentChange) -> Result<Response> {
+    Ok(shown(&app.service.deactivate(&asked.id, &Note::parse(&asked.body)?, &asked.caller).await?))
 }
 
 /// One scored call. Unlike in the filter's reports, its time is written as RFC 3339.

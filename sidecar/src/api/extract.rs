@@ -2,10 +2,13 @@
 
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Map, Value};
 
+use super::body::Object;
 use super::problem::{Problem, Result};
 use crate::service::{Caller, Identity, Precondition};
 
@@ -28,6 +31,23 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
             Problem::invalid(field, error.body_text())
         };
         Path::from_request_parts(parts, state).await.map(|Path(id)| Self(id)).map_err(refused)
+    }
+}
+
+/// A change to the agent in the path: who asks for it, and what it is.
+pub(super) struct AgentChange {
+    pub id: String,
+    pub caller: Caller,
+    pub body: Map<String, Value>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for AgentChange {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> std::result::Result<Self, Response> {
+        let (PathId(id), Asking(caller), Object(body)) =
+            <(PathId, Asking, Object)>::from_request(request, state).await?;
+        Ok(Self { id, caller, body })
     }
 }
 

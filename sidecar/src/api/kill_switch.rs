@@ -8,8 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::App;
-use super::body::Object;
-use super::extract::{Asking, PathId, etag};
+use super::extract::{AgentChange, PathId, etag};
 use super::problem::Result;
 use crate::model::Agent;
 use crate::service::{Change, Names};
@@ -44,12 +43,7 @@ pub(super) async fn get(State(app): State<App>, PathId(id): PathId) -> Result<Re
     Ok(shown(&app.service.agent(&id).await?))
 }
 
-pub(super) async fn patch(
-    State(app): State<App>,
-    PathId(id): PathId,
-    Asking(caller): Asking,
-    Object(body): Object,
-) -> Result<Response> {
-    let change = Change::parse(&body, Names::KillSwitch)?;
-    Ok(shown(&app.service.patch_agent(&id, &change, &caller).await?))
+pub(super) async fn patch(State(app): State<App>, asked: AgentChange) -> Result<Response> {
+    let change = Change::parse(&asked.body, Names::KillSwitch)?;
+    Ok(shown(&app.service.patch_agent(&asked.id, &change, &asked.caller).await?))
 }

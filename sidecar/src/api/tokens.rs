@@ -1,9 +1,10 @@
 //! `/v1/tokens`: create, list and revoke tokens. A token's secret is shown once, when it is created.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::App;
@@ -13,13 +14,8 @@ use super::problem::{Problem, Result};
 use crate::model::{Scope, Token};
 use crate::service::NewToken;
 
-#[derive(Serialize)]
-pub(super) struct Tokens {
-    tokens: Vec<Token>,
-}
-
-pub(super) async fn list(State(app): State<App>) -> Result<Json<Tokens>> {
-    Ok(Json(Tokens { tokens: app.service.tokens().await? }))
+pub(super) async fn list(State(app): State<App>) -> Result<Json<HashMap<&'static str, Vec<Token>>>> {
+    Ok(Json(HashMap::from([("tokens", app.service.tokens().await?)])))
 }
 
 pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Result<(StatusCode, Json<NewToken>)> {

@@ -64,11 +64,7 @@ impl DoctorOptions {
 
     /// Checks whether Envoys poll the server. This needs a token with the scope viewer.
     async fn envoys(&self) -> Check {
-        let listed = match self.server.client() {
-            Ok(client) => client.get("/v1/envoys").await,
-            Err(error) => Err(error),
-        };
-        match listed {
+        match async { self.server.client()?.get("/v1/envoys").await }.await {
             Ok(listed) => check_envoys(&listed),
             Err(error) => Check::new("envoys", Err(error.to_string())),
         }

@@ -192,8 +192,7 @@ pub(super) async fn activate(
     Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
-    let note = note(form.fields.text("reason"))?;
-    dashboard.service.activate(&id, &note, &form.visitor.caller()).await?;
+    dashboard.service.activate(&id, &note(form.fields.text("reason"))?, &form.visitor.caller()).await?;
     Ok(back(&id, "activated"))
 }
 
@@ -202,7 +201,6 @@ pub(super) async fn deactivate(
     Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
-    let note = note(form.fields.text("reason"))?;
-    dashboard.service.deactivate(&id, &note, &form.visitor.caller()).await?;
+    dashboard.service.deactivate(&id, &note(form.fields.text("reason"))?, &form.visitor.caller()).await?;
     Ok(back(&id, "deactivated"))
 }

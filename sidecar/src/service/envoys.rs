@@ -63,16 +63,12 @@ impl Service {
     /// Exchanges the lists of Envoys with the other replicas.
     pub async fn share_envoys(&self) -> Result<()> {
         let now_ms = self.now();
-        let seen: Vec<_> = self.envoys.own(now_ms).into_iter().map(EnvoyView::seen).collect();
+        let own = self.envoys.own(now_ms).into_iter();
+        let seen = |EnvoyView { envoy, applied_rev, last_seen_ms, .. }| SeenEnvoy { envoy, applied_rev, last_seen_ms };
+        let seen: Vec<_> = own.map(seen).collect();
         let shared = self.store.share_envoys(&seen, now_ms.saturating_sub(REMEMBERED_MS)).await?;
         *self.envoys.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         Ok(())
-    }
-}
-
-impl EnvoyView {
-    fn seen(self) -> SeenEnvoy {
-        SeenEnvoy { envoy: self.envoy, applied_rev: self.applied_rev, last_seen_ms: self.last_seen_ms }
     }
 }
 

@@ -76,10 +76,6 @@ impl Keyring {
         Arc::make_mut(&mut fixed).push(token);
     }
 
-    fn identify(&self, secret: &str) -> Option<Identity> {
-        self.identify_hash(&hash(secret))
-    }
-
     /// Returns the identity of the token with this hash.
     pub(super) fn identify_hash(&self, presented: &[u8; 32]) -> Option<Identity> {
         let stored = Arc::clone(&self.stored.read().unwrap_or_else(PoisonError::into_inner));
@@ -118,7 +114,7 @@ pub(super) fn random_hex<const BYTES: usize>() -> Result<String> {
 impl Service {
     /// Returns the identity behind a secret, if it is valid.
     pub fn identify(&self, secret: &str) -> Option<Identity> {
-        self.keyring.identify(secret)
+        self.keyring.identify_hash(&hash(secret))
     }
 
     /// Returns every stored token. Revoked tokens are included.

@@ -39,18 +39,18 @@ impl Store {
         let statement = Statement::new(
             "SELECT token_id, name, scope, hash, created_ms, revoked_ms FROM tokens ORDER BY created_ms, token_id",
         );
-        self.reader().await?.rows(statement).await?.iter().map(token).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(token).collect()
     }
 
     /// Returns the hash of the password, if one was set.
     pub async fn password(&self) -> Result<Option<String>> {
         let statement = Statement::new("SELECT hash FROM dashboard_password");
-        self.reader().await?.optional_row(statement).await?.map(|row| row.text("hash")).transpose()
+        self.database.reader().await?.optional_row(statement).await?.map(|row| row.text("hash")).transpose()
     }
 
     /// Sets the hash of the password and ends every session that was opened with the old password.
     pub async fn set_password(&self, hash: &str) -> Result<()> {
-        let mut writer = self.writer().await?;
+        let mut writer = self.database.writer().await?;
         writer.run(Statement::new("DELETE FROM sessions WHERE token_hash IS NULL")).await?;
         let statement = Statement::new(
             "INSERT INTO dashboard_password (id, hash) VALUES (1, $1)
@@ -62,19 +62,19 @@ impl Store {
     /// Sets the hash of the password if there is none. Returns false if there is one.
     pub async fn set_first_password(&self, hash: &str) -> Result<bool> {
         let sql = "INSERT INTO dashboard_password (id, hash) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";
-        Ok(self.writer().await?.run(Statement::new(sql).bind(hash)).await? > 0)
+        Ok(self.database.writer().await?.run(Statement::new(sql).bind(hash)).await? > 0)
     }
 
     /// Returns a session that has not expired.
     pub async fn session(&self, hash: &[u8; 32], now_ms: Millis) -> Result<Option<Session>> {
         let sql = "SELECT hash, token_hash, expires_ms FROM sessions WHERE hash = $1 AND expires_ms > $2";
         let statement = Statement::new(sql).bind(hash.as_slice()).bind(now_ms);
-        self.reader().await?.optional_row(statement).await?.as_ref().map(session).transpose()
+        self.database.reader().await?.optional_row(statement).await?.as_ref().map(session).transpose()
     }
 
     /// Opens a session, and deletes those that have expired.
     pub async fn open_session(&self, session: &Session, now_ms: Millis) -> Result<()> {
-        let mut writer = self.writer().await?;
+        let mut writer = self.database.writer().await?;
         writer.run(Statement::new("DELETE FROM sessions WHERE expires_ms <= $1").bind(now_ms)).await?;
         let statement = Statement::new("INSERT INTO sessions (hash, token_hash, expires_ms) VALUES ($1, $2, $3)")
             .bind(session.hash.as_slice())
@@ -86,7 +86,7 @@ impl Store {
     /// Ends a session.
     pub async fn end_session(&self, hash: &[u8; 32]) -> Result<()> {
         let statement = Statement::new("DELETE FROM sessions WHERE hash = $1").bind(hash.as_slice());
-        self.writer().await?.run(statement).await.map(drop)
+        self.database.writer().await?.run(statement).await.map(drop)
     }
 }
 

@@ -66,7 +66,7 @@ impl Store {
     /// Returns an agent. Tombstones are not found.
     pub async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
         let statement = select("WHERE agent_id = $1 AND NOT deleted").bind(agent_id);
-        self.reader().await?.optional_row(statement).await?.as_ref().map(agent).transpose()
+        self.database.reader().await?.optional_row(statement).await?.as_ref().map(agent).transpose()
     }
 
     /// Returns a page of agents, without tombstones.
@@ -81,19 +81,19 @@ impl Store {
             .and("deactivated_by = ?", query.deactivated_by.map(DeactivatedBy::as_str))
             .and("kill_switch_enabled = ?", query.kill_switch_enabled)
             .push_bind("ORDER BY agent_id LIMIT ?", query.limit);
-        self.reader().await?.rows(statement).await?.iter().map(agent).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(agent).collect()
     }
 
     /// Returns the agents and tombstones that changed after the revision `since`, in the order of their revisions.
     pub async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
         let statement = select("WHERE rev > $1 ORDER BY rev LIMIT $2").bind(since).bind(limit);
-        self.reader().await?.rows(statement).await?.iter().map(agent).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(agent).collect()
     }
 
     /// Returns those of the ids that belong to an agent. Tombstones do not count.
     pub async fn existing_agents<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
         let mut existing = HashSet::new();
-        let mut reader = self.reader().await?;
+        let mut reader = self.database.reader().await?;
         // One statement per id: a list of varying length would be another prepared statement for each length.
         for id in ids {
             let statement = Statement::new("SELECT agent_id FROM agents WHERE agent_id = $1 AND NOT deleted").bind(*id);
@@ -106,7 +106,7 @@ impl Store {
 
     /// Counts the agents that only traffic created.
     pub async fn discovered_agents(&self) -> Result<u64> {
-        discovered_agents(self.reader().await?.as_mut(), self.dialect()).await
+        discovered_agents(self.database.reader().await?.as_mut(), self.database.dialect()).await
     }
 }
 

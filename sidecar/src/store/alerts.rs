@@ -80,13 +80,13 @@ async fn alert_rules(connection: &mut dyn Connection) -> Result<Vec<AlertRule>> 
 impl Store {
     /// Returns every alert rule, oldest first.
     pub async fn alert_rules(&self) -> Result<Vec<AlertRule>> {
-        alert_rules(self.reader().await?.as_mut()).await
+        alert_rules(self.database.reader().await?.as_mut()).await
     }
 
     /// Returns an alert rule.
     pub async fn alert_rule(&self, rule_id: &str) -> Result<Option<AlertRule>> {
         let statement = select_rules("WHERE rule_id = $1").bind(rule_id);
-        self.reader().await?.optional_row(statement).await?.as_ref().map(alert_rule).transpose()
+        self.database.reader().await?.optional_row(statement).await?.as_ref().map(alert_rule).transpose()
     }
 
     /// Returns a page of deliveries.
@@ -97,23 +97,23 @@ impl Store {
             .and("agent_id = ?", query.agent_id.as_deref())
             .and("status = ?", query.status.map(DeliveryStatus::as_str))
             .push_bind("ORDER BY seq DESC LIMIT ?", query.limit);
-        self.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 
     /// Counts the deliveries that are still pending.
     pub async fn pending_deliveries(&self) -> Result<usize> {
         let statement = Statement::new("SELECT count(*) AS count FROM alert_deliveries WHERE status = 'pending'");
-        self.reader().await?.row(statement).await?.integer("count")
+        self.database.reader().await?.row(statement).await?.integer("count")
     }
 
     /// Returns the deliveries whose next attempt is due and that no other process is attempting. Those that have waited
     /// longest come first.
     pub async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let statement = select_deliveries("WHERE status = 'pending' AND next_attempt_ms <= $1")
-            .push(self.dialect().and_unclaimed)
+            .push(self.database.dialect().and_unclaimed)
             .push("ORDER BY next_attempt_ms, seq LIMIT $2");
         let statement = statement.bind(now_ms).bind(limit);
-        self.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 
     /// Reserves the next attempt at a delivery: see [`Database::claim_delivery`](super::Database::claim_delivery).

@@ -75,13 +75,13 @@ impl Store {
             .and("at_ms >= ?", query.since_ms)
             .and("at_ms < ?", query.until_ms)
             .push_bind(order, query.limit);
-        self.reader().await?.rows(statement).await?.iter().map(event).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(event).collect()
     }
 
     /// Returns the ids of the events that wait to become alerts.
     pub async fn pending_alerts(&self) -> Result<Vec<u64>> {
         let statement = Statement::new("SELECT event_id FROM alert_outbox ORDER BY event_id");
-        self.reader().await?.rows(statement).await?.iter().map(|row| row.integer("event_id")).collect()
+        self.database.reader().await?.rows(statement).await?.iter().map(|row| row.integer("event_id")).collect()
     }
 }
 

@@ -91,18 +91,23 @@ impl Store {
 
     /// Starts a transaction once every other writer is done.
     pub async fn begin(&self) -> Result<Tx> {
-        Ok(Tx { transaction: self.database.begin().await?, dialect: self.dialect() })
+        Ok(Tx { transaction: self.database.begin().await?, dialect: self.database.dialect() })
     }
 
     /// Returns epoch and revision.
     pub async fn meta(&self) -> Result<Meta> {
-        let row = self.reader().await?.row(Statement::new("SELECT epoch, rev FROM meta")).await?;
+        let row = self.database.reader().await?.row(Statement::new("SELECT epoch, rev FROM meta")).await?;
         Ok(Meta { epoch: row.text("epoch")?, rev: row.integer("rev")? })
     }
 
     /// Checks that the database can be written, by writing to it.
     pub async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.writer().await?.run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await.map(drop)
+        self.database
+            .writer()
+            .await?
+            .run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms))
+            .await
+            .map(drop)
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].
@@ -118,18 +123,6 @@ impl Store {
     /// Closes every connection, so that the next start has nothing to recover.
     pub async fn close(&self) {
         self.database.close().await;
-    }
-
-    async fn reader(&self) -> Result<Box<dyn Connection>> {
-        self.database.reader().await
-    }
-
-    async fn writer(&self) -> Result<Box<dyn Connection>> {
-        self.database.writer().await
-    }
-
-    fn dialect(&self) -> &'static Dialect {
-        self.database.dialect()
     }
 }
 

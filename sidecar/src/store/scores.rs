@@ -28,7 +28,7 @@ impl Store {
              WHERE agent_id = $1 AND at_ms >= $2 ORDER BY id DESC LIMIT $3",
         );
         let statement = statement.bind(agent_id).bind(since_ms).bind(limit);
-        self.reader().await?.rows(statement).await?.iter().rev().map(score).collect()
+        self.database.reader().await?.rows(statement).await?.iter().rev().map(score).collect()
     }
 }
 
