@@ -43,7 +43,6 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Adds a text.
     pub fn text(&mut self, text: &str) {
         for token in tokens(text) {
             match token {
@@ -71,7 +70,6 @@ impl Counters {
         self.add(hash_bytes(bytes));
     }
 
-    /// Returns the fingerprint.
     pub fn finish(self) -> Fingerprint {
         let bit = |(bit, votes): (usize, &i64)| u64::from(*votes > 0) << bit;
         Fingerprint {
