@@ -26,7 +26,6 @@ pub enum Shape {
 /// A shape and a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Body {
-    /// The content.
     pub shape: Shape,
     /// The size in KB of 1,024 bytes; the body may be a little smaller.
     pub kilobytes: usize,
@@ -52,7 +51,6 @@ pub const ALL: [Body; 16] = [
     Body { shape: Shape::Chinese, kilobytes: 100 },
 ];
 
-/// The path of all requests.
 pub const PATH: &str = "/v1/chat/completions";
 
 impl fmt::Display for Body {

@@ -9,14 +9,12 @@ thread_local! {
     static TABLE: RefCell<Table> = RefCell::default();
 }
 
-/// Returns the number of bodies.
 #[allow(unsafe_code)] // a name that JavaScript can call
 #[unsafe(no_mangle)]
 extern "C" fn bodies() -> u32 {
     ALL.len() as u32
 }
 
-/// Returns the number of ways.
 #[allow(unsafe_code)] // a name that JavaScript can call
 #[unsafe(no_mangle)]
 extern "C" fn ways() -> u32 {

@@ -11,6 +11,7 @@
 
 // Tooling: a program that cannot continue panics with a good message.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(missing_docs)] // internal: what a name says is not said again
 
 pub mod body;
 pub mod cell;

@@ -12,7 +12,6 @@ use crate::body::PATH;
 use crate::naive;
 use crate::text::english;
 
-/// The size of the window.
 pub const WINDOW: u32 = 20;
 
 /// An agent with a full window.
@@ -62,7 +61,6 @@ impl Pipeline {
         request(PATH.as_bytes(), body, self.counting, &mut self.text).ok()
     }
 
-    /// Returns the window's bytes.
     pub fn window(&self) -> &[u8] {
         &self.window
     }

@@ -4,7 +4,8 @@
 //! behaves in the same way everywhere. A call that fails is repeated, as agents do, until it succeeds.
 
 use std::fmt;
-use std::str::FromStr;
+
+use clap::ValueEnum;
 
 use crate::answer::Answer;
 use crate::chat::{Caller, Conversation, Input, Reply};
@@ -12,7 +13,7 @@ use crate::format::Format;
 use crate::scenario::{self, Move};
 
 /// What an agent does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// One task, then different tools, arguments and results.
     Healthy,
@@ -27,19 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Kind; 5] = [Kind::Healthy, Kind::Chatty, Kind::Looping, Kind::Alternating, Kind::ToolCalling];
-
-    /// Returns the name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Healthy => "healthy",
-            Kind::Chatty => "chatty",
-            Kind::Looping => "looping",
-            Kind::Alternating => "alternating",
-            Kind::ToolCalling => "tool-calling",
-        }
-    }
 
     /// Returns an endless sequence of moves.
     pub fn moves(self) -> Box<dyn Iterator<Item = Move> + Send> {
@@ -50,15 +39,6 @@ impl Kind {
             Kind::Alternating => Box::new(scenario::alternating()),
             Kind::ToolCalling => Box::new(scenario::same_tool_call()),
         }
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Kind, String> {
-        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| format!("kind ({name}) must be one of {}", Kind::ALL.map(Kind::name).join(", ")))
     }
 }
 
@@ -78,7 +58,6 @@ pub struct Agent {
 pub struct Call {
     /// The call's number, from 1.
     pub number: usize,
-    /// What the agent said.
     pub asked: String,
     /// The response, or the reason why there was none.
     pub reply: Result<Reply, String>,
@@ -97,7 +76,6 @@ impl Agent {
         }
     }
 
-    /// Makes the next call.
     pub async fn call(&mut self) -> Call {
         self.number += 1;
         let current = match self.current.take() {

@@ -12,7 +12,6 @@ use serde_json::Value;
 pub struct Answer {
     /// The HTTP status. From 400 on the answer is an error in the API's own shape, with `text` as its message.
     pub status: u16,
-    /// The model's text.
     pub text: String,
     /// The tools that the model calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -26,10 +25,8 @@ pub struct Answer {
     pub gate: String,
     /// The number of pieces in which a text is streamed; 0 for a word at a time.
     pub pieces: usize,
-    /// Extra response headers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// Trailers after the body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trailers: Vec<(String, String)>,
     /// Whether the body is gzip, whatever the client accepts.
@@ -48,9 +45,7 @@ pub struct ToolCall {
     /// The call's id; if it is empty, the server makes one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The tool.
     pub name: String,
-    /// Its arguments, an object.
     #[serde(default)]
     pub arguments: Value,
 }
@@ -99,7 +94,6 @@ impl Answer {
         self
     }
 
-    /// Whether it is an error.
     pub fn is_error(&self) -> bool {
         self.status >= 400
     }

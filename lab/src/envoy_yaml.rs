@@ -1,51 +1,46 @@
-//! The Envoy configuration that tests, benchmarks and the demo run.
+//! The Envoy configuration of the tests, the benchmarks and the demo.
 //!
-//! Minimal on purpose: one listener, one route, the filter, an upstream, the sidecar. What a test needs beyond the knobs
-//! it adds to [`EnvoyConfig::bootstrap`], which is plain JSON. Rendered as JSON too, which is YAML, so that nothing ever
-//! needs escaping. Ports are 0: Envoy takes free ones and says which, so two tests never fight over one.
+//! It is minimal: one listener, one route, the filter, an upstream, the sidecar. A test that needs more changes the JSON of
+//! [`EnvoyConfig::bootstrap`]. The text is JSON too, which is valid YAML and needs no escaping of its own. Ports are 0, so
+//! that Envoy takes free ones and parallel tests do not conflict.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// What the configuration is to contain.
+/// The variable parts of the configuration.
 #[derive(Clone, Debug)]
 pub struct EnvoyConfig {
     /// The upstream, cluster `llm`.
     pub llm: SocketAddr,
-    /// The sidecar, cluster `kill-switch`. There may be nobody at the address.
+    /// The sidecar, cluster `kill-switch`. It need not run.
     pub sidecar: Option<SocketAddr>,
-    /// The filter; none: plain Envoy.
+    /// The filter, or `None` for plain Envoy.
     pub filter: Option<Filter>,
-    /// Where to listen; port 0 takes a free one.
+    /// The listener's address; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The admin endpoint; port 0 takes a free one.
     pub admin: SocketAddr,
     /// HTTP filters before ours.
     pub before: Vec<Value>,
-    /// HTTP filters between ours and the router.
-    pub after: Vec<Value>,
-    /// Listener filters.
-    pub listener_filters: Vec<Value>,
-    /// Routes before the one that takes everything to `llm`.
+    /// Routes before the one that sends everything to `llm`.
     pub routes: Vec<Value>,
-    /// Clusters beside `llm` and `kill-switch`.
+    /// Clusters in addition to `llm` and `kill-switch`.
     pub clusters: Vec<Value>,
-    /// The transport socket of the listener, for TLS. None: plain text.
+    /// The transport socket of the listener, for TLS.
     pub transport_socket: Option<Value>,
-    /// The format of a line in `access.log`, which lies in Envoy's working folder. None: no access log.
+    /// The format of a line in `access.log`, which is written to Envoy's working folder.
     pub access_log: Option<String>,
-    /// `request_body_buffer_limit` of the virtual host. None: as much as Envoy reads at once, 1 MiB.
+    /// `request_body_buffer_limit` of the virtual host. Without it Envoy buffers as much as it reads at once, 1 MiB.
     pub buffer_limit: Option<u32>,
-    /// Whether to talk HTTP/2 to the upstream.
+    /// Whether HTTP/2 is used to the upstream.
     pub upstream_http2: bool,
 }
 
 /// The wasm filter.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// The module.
     pub module: PathBuf,
     /// The plugin configuration, given to the filter as JSON text.
     pub config: Value,
@@ -54,19 +49,19 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The module with this configuration, holding requests at their headers.
+    /// Creates a filter that holds requests at their headers.
     pub fn new(module: impl Into<PathBuf>, config: Value) -> Filter {
         Filter { module: module.into(), config, hold: true }
     }
 }
 
-/// The configuration as text for `envoy --config-path`.
+/// Returns the configuration as text for `envoy --config-path`.
 pub fn envoy_yaml(config: &EnvoyConfig) -> String {
     format!("{:#}\n", config.bootstrap())
 }
 
 impl EnvoyConfig {
-    /// Plain Envoy before an upstream, on free ports.
+    /// Creates a configuration of plain Envoy before an upstream, on free ports.
     pub fn new(llm: SocketAddr) -> EnvoyConfig {
         let free_port = SocketAddr::from(([127, 0, 0, 1], 0));
         EnvoyConfig {
@@ -76,8 +71,6 @@ impl EnvoyConfig {
             listen: free_port,
             admin: free_port,
             before: Vec::new(),
-            after: Vec::new(),
-            listener_filters: Vec::new(),
             routes: Vec::new(),
             clusters: Vec::new(),
             transport_socket: None,
@@ -87,13 +80,13 @@ impl EnvoyConfig {
         }
     }
 
-    /// The same with the filter and its sidecar.
+    /// Adds the filter and its sidecar.
     #[must_use]
     pub fn with_filter(self, filter: Filter, sidecar: SocketAddr) -> EnvoyConfig {
         EnvoyConfig { filter: Some(filter), sidecar: Some(sidecar), ..self }
     }
 
-    /// The bootstrap, for tests that need to change more than there are knobs for.
+    /// Returns the bootstrap as JSON.
     pub fn bootstrap(&self) -> Value {
         let mut llm = cluster("llm", self.llm);
         if self.upstream_http2 {
@@ -116,10 +109,9 @@ impl EnvoyConfig {
     fn listener(&self) -> Value {
         let mut listener = json!({
             "name": "agents",
-            // Statistics are named after it: the port would be another one each time.
+            // Without it statistics are named after the port, which differs each time.
             "stat_prefix": "agents",
             "address": socket(self.listen),
-            "listener_filters": self.listener_filters,
             "filter_chains": [{"filters": [{
                 "name": "envoy.filters.network.http_connection_manager",
                 "typed_config": self.connection_manager(),
@@ -132,17 +124,17 @@ impl EnvoyConfig {
     }
 
     fn connection_manager(&self) -> Value {
-        // Without a timeout: an answer streams for as long as the model talks.
+        // There is no timeout, because an answer may stream for a long time.
         let everything = json!({"match": {"prefix": "/"}, "route": {"cluster": "llm", "timeout": "0s"}});
         let routes: Vec<Value> = self.routes.iter().cloned().chain([everything]).collect();
         let mut virtual_host = json!({"name": "all", "domains": ["*"], "routes": routes});
         if let Some(limit) = self.buffer_limit {
-            // Not the listener's limit, which is also how much is read at once: a read may bring all of it.
+            // The listener's limit is not used here, because it is also the amount that is read at once.
             virtual_host["request_body_buffer_limit"] = json!(limit);
         }
         let ours = self.filter.as_ref().map(http_filter);
         let router = named("envoy.filters.http.router", "envoy.extensions.filters.http.router.v3.Router");
-        let filters = self.before.iter().cloned().chain(ours).chain(self.after.iter().cloned()).chain([router]);
+        let filters = self.before.iter().cloned().chain(ours).chain([router]);
         let access_log = self.access_log.iter().map(|format| {
             json!({
                 "name": "envoy.access_loggers.file",
@@ -157,7 +149,7 @@ impl EnvoyConfig {
             "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "agents",
             "upgrade_configs": [{"upgrade_type": "websocket"}],
-            // Off by default: Envoy would drop the trailers of HTTP/1.1.
+            // By default Envoy drops the trailers of HTTP/1.1.
             "http_protocol_options": {"enable_trailers": true},
             "route_config": {"name": "agents", "virtual_hosts": [virtual_host]},
             "http_filters": filters.collect::<Vec<_>>(),
@@ -178,7 +170,7 @@ fn http_filter(filter: &Filter) -> Value {
                     "@type": "type.googleapis.com/google.protobuf.StringValue",
                     "value": filter.config.to_string(),
                 },
-                // One trap cuts that worker's streams; the next request runs on a fresh VM.
+                // After a trap, which ends that worker's streams, the next request runs on a fresh VM.
                 "failure_policy": "FAIL_RELOAD",
                 "allow_on_headers_stop_iteration": filter.hold,
                 "vm_config": {
@@ -191,7 +183,7 @@ fn http_filter(filter: &Filter) -> Value {
     })
 }
 
-/// An HTTP filter with nothing but its type.
+/// Returns an HTTP filter without configuration.
 pub fn named(name: &str, message: &str) -> Value {
     json!({"name": name, "typed_config": {"@type": format!("type.googleapis.com/{message}")}})
 }

@@ -3,45 +3,20 @@
 //! For answers and tool results that must differ from each other as real ones do. A template with a changing number would
 //! not do, because a detector ignores numbers.
 
+use std::sync::LazyLock;
+
 use fastrand::Rng;
 
-#[rustfmt::skip]
-const SUBJECTS: [&str; 24] = [
-    "the billing service", "our nightly import", "the search index", "a stale lock file", "the payment webhook",
-    "that retry policy", "the user table", "a background worker", "the session cache", "the release script",
-    "an expired certificate", "the audit trail", "the message broker", "a feature flag", "the login page",
-    "the invoice template", "this migration", "the rate limiter", "a nested transaction", "the thumbnail job",
-    "the currency converter", "an orphaned record", "the mobile client", "the health check",
-];
-#[rustfmt::skip]
-const VERBS: [&str; 24] = [
-    "rejects", "duplicates", "silently drops", "waits for", "overwrites", "depends on", "was renamed after",
-    "never reaches", "slows down", "validates", "leaks memory through", "falls back to", "disagrees with", "replaces",
-    "reads twice from", "locks out", "times out behind", "rounds away", "shadows", "exposes", "forgets about",
-    "serialises", "compresses", "schedules",
-];
-#[rustfmt::skip]
-const OBJECTS: [&str; 24] = [
-    "customer addresses with umlauts", "orders placed before midnight", "the secondary replica", "empty attachments",
-    "tokens issued abroad", "the quarterly report", "cancelled subscriptions", "large uploads", "the archive bucket",
-    "anonymous visitors", "cached translations", "partial refunds", "the staging cluster", "signed cookies",
-    "leap-day bookings", "the warehouse feed", "unread notifications", "legacy passwords", "the tax calculation",
-    "broken thumbnails", "long product names", "the legal footer", "guest checkouts", "out-of-stock items",
-];
-#[rustfmt::skip]
-const ENDINGS: [&str; 24] = [
-    "whenever traffic doubles", "since last Thursday", "on the second attempt", "unless debug logging is on",
-    "because nobody owns it", "in the Dutch locale only", "once the queue is full", "and the tests never noticed",
-    "as the design document warned", "until someone restarts it", "under heavy load", "for new accounts",
-    "which explains the complaint", "so we should pin it", "while backups run", "despite the earlier fix",
-    "after daylight saving ends", "if the header is missing", "when two tabs are open", "without any error",
-    "behind the corporate proxy", "before the first login", "on older phones", "with the default settings",
-];
+/// Subjects, verbs, objects and endings: a line for each, separated by semicolons.
+static PHRASES: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
+    let list = |line: &'static str| line.split("; ").collect();
+    include_str!("../corpus/phrases.txt").lines().map(list).collect()
+});
 
 /// Returns a sentence without a full stop.
 pub fn sentence(seed: u64) -> String {
     let mut random = Rng::with_seed(seed);
-    [SUBJECTS, VERBS, OBJECTS, ENDINGS].map(|list| list[random.usize(..24)]).join(" ")
+    PHRASES.iter().map(|list| list[random.usize(..list.len())]).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns this many sentences.

@@ -1,11 +1,11 @@
-//! The demo: a healthy and a looping agent behind a real Envoy, and what becomes of them.
+//! The demo: a healthy and a looping agent behind a real Envoy.
 //!
-//! Everything it tells is observed, nothing is assumed: scores come from the sidecar, refusals from the client, the kill
-//! from the event log. With `--once` it ends by itself, with success only if all of the story was seen.
+//! Everything that it prints is observed: scores come from the sidecar, refusals from the client, the kill from the event
+//! log. With `--once` it ends by itself, and successfully only if everything happened as expected.
 //!
-//! It starts everything itself, on loopback, unless it is given the addresses of what runs already (`--envoy`, `--sidecar`,
-//! `--llm`): that is how docker-compose tells the same story.
-#![allow(clippy::indexing_slicing)] // by name, a JSON value gives null and never panics
+//! It starts all processes itself on the loopback interface, unless it is given the addresses of running ones (`--envoy`,
+//! `--sidecar`, `--llm`), as in docker-compose.
+#![allow(clippy::indexing_slicing)] // indexing a JSON value by name returns null and never panics
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -21,10 +21,10 @@ const HEALTHY: &str = "researcher";
 const LOOPING: &str = "support-bot";
 const CALLS: usize = 8;
 
-/// Runs the demo, on loopback or against what runs already.
+/// Runs the demo on loopback, or against processes that run already.
 #[derive(Parser)]
 struct Options {
-    /// http://host:port of an Envoy that runs already
+    /// http://host:port of a running Envoy
     #[arg(long, requires_all = ["sidecar", "llm"], conflicts_with_all = ["envoy_port", "sidecar_port"])]
     envoy: Option<String>,
     /// http://host:port of its sidecar; the operator's token is taken from KILL_SWITCH_TOKEN
@@ -33,7 +33,7 @@ struct Options {
     /// http://host:port of the mock LLM behind it
     #[arg(long, requires = "envoy")]
     llm: Option<String>,
-    /// End after the story, with success only if all of it was observed
+    /// End after the demo, successfully only if everything happened as expected
     #[arg(long)]
     once: bool,
     /// Port of Envoy; 0 takes a free one
@@ -51,7 +51,7 @@ struct Options {
 async fn main() -> ExitCode {
     let options = Options::parse();
     let story = tokio::select! {
-        story = tell(&options) => story,
+        story = run(&options) => story,
         _ = tokio::signal::ctrl_c() => return ExitCode::FAILURE,
     };
     match story {
@@ -64,38 +64,38 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(missing) => {
-            eprintln!("\nthe demo did not see what it should have: {missing}");
+            eprintln!("\nthe demo did not observe: {missing}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Where the story takes place.
+/// The processes of the demo.
 struct Stage {
     mesh: Remote,
     llm: String,
-    /// The processes, if they are ours: they end with it.
+    /// The processes that the demo has started. They end with this value.
     _own: Option<Mesh>,
 }
 
-async fn tell(options: &Options) -> Result<Stage, String> {
-    let stage = set(options).await;
+async fn run(options: &Options) -> Result<Stage, String> {
+    let stage = start(options).await;
     let mesh = &stage.mesh;
     println!("  Envoy    {}\n  sidecar  {}\n  mock LLM {}", mesh.envoy, mesh.sidecar, stage.llm);
     for agent in [HEALTHY, LOOPING] {
-        // A mesh that has been running may know them from an earlier telling: they begin anew.
+        // A running mesh may know the agents from an earlier demo.
         mesh.api("DELETE", &format!("/v1/agents/{agent}"), None).await;
         mesh.enable(agent, json!({})).await;
     }
     let pause = Duration::from_millis(options.pause_ms);
 
     chapter(&format!("{HEALTHY}: one task, a new tool call each time. Nothing adds up"));
-    let healthy = run(mesh, HEALTHY, Kind::Healthy, pause).await;
+    let healthy = calls(mesh, HEALTHY, Kind::Healthy, pause).await;
     check(healthy.iter().all(Call::answered), "every call of the healthy agent answered")?;
 
     chapter(&format!("{LOOPING}: the same question, only the order number changes, and the same answer"));
     let before = received(&stage.llm).await?;
-    let looping = run(mesh, LOOPING, Kind::Looping, pause).await;
+    let looping = calls(mesh, LOOPING, Kind::Looping, pause).await;
     let refused = looping.iter().position(|call| !call.answered()).map(|index| index + 1);
     check(refused == Some(6), "the looping agent stopped at its sixth call")?;
     let reached = received(&stage.llm).await? - before;
@@ -123,7 +123,7 @@ async fn tell(options: &Options) -> Result<Stage, String> {
     Ok(stage)
 }
 
-async fn set(options: &Options) -> Stage {
+async fn start(options: &Options) -> Stage {
     if let Options { envoy: Some(envoy), sidecar: Some(sidecar), llm: Some(llm), .. } = options {
         chapter("With the Envoy, the sidecar and the mock LLM that are running");
         let operator = std::env::var("KILL_SWITCH_TOKEN").unwrap_or_else(|_| OPERATOR.to_owned());
@@ -132,11 +132,11 @@ async fn set(options: &Options) -> Stage {
         return Stage { mesh, llm: llm.clone(), _own: None };
     }
     chapter("Starting a mock LLM, the sidecar, and Envoy with the filter in two workers");
-    let own = start(options).await;
+    let own = start_mesh(options).await;
     Stage { mesh: Remote::clone(&own), llm: own.llm.url(), _own: Some(own) }
 }
 
-async fn start(options: &Options) -> Mesh {
+async fn start_mesh(options: &Options) -> Mesh {
     let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let listen = local(options.envoy_port);
     Mesh::with(MeshOptions {
@@ -147,15 +147,15 @@ async fn start(options: &Options) -> Mesh {
     .await
 }
 
-/// Lets an agent call, and tells of each call with the score it got.
-async fn run(mesh: &Remote, agent: &str, kind: Kind, pause: Duration) -> Vec<Call> {
+/// Makes the calls of an agent, and prints each with its score.
+async fn calls(mesh: &Remote, agent: &str, kind: Kind, pause: Duration) -> Vec<Call> {
     let earlier = mesh.scores(agent, 0).await.len();
     let mut living = Agent::new(kind, mesh.caller(agent), Format::OpenAiChat, false);
     let mut calls: Vec<Call> = Vec::new();
     for number in 1..=CALLS {
         let call = living.call().await;
         let was_refused = calls.last().is_some_and(|call| !call.answered());
-        // Once an agent is inactive its calls are not scored any more.
+        // Calls of an inactive agent are not scored.
         let score = if was_refused { None } else { Some(score(mesh, agent, earlier + number).await) };
         let line = call.to_string();
         let (first, rest) = line.split_once('\n').map_or((line.as_str(), ""), |(first, rest)| (first, rest));
@@ -172,13 +172,13 @@ async fn run(mesh: &Remote, agent: &str, kind: Kind, pause: Duration) -> Vec<Cal
     calls
 }
 
-/// The score of an agent's call, once the sidecar has been told of it.
+/// Waits until the sidecar has the score of a call, and returns it.
 async fn score(mesh: &Remote, agent: &str, number: usize) -> f64 {
     let scores = mesh.scores(agent, number).await;
     scores.get(number - 1).and_then(|score| score["score"].as_f64()).unwrap_or_default()
 }
 
-/// How many requests have reached the model so far.
+/// Returns how many requests have reached the model so far.
 async fn received(llm: &str) -> Result<usize, String> {
     let answer = lab::http::client().get(format!("{llm}/lab/received")).send().await;
     let text = async { answer?.text().await }.await.map_err(|error| format!("the mock LLM at {llm}: {error}"))?;

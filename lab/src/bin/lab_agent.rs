@@ -1,4 +1,4 @@
-//! An agent as a process of its own, for the demo and the shell: one line per call.
+//! An agent as a process of its own, for the demo and the shell. It prints a line for each call.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use lab::chat::Caller;
 #[derive(Parser)]
 #[command(name = "lab-agent")]
 struct Arguments {
-    /// healthy, chatty, looping, alternating or tool-calling.
+    /// What the agent does.
     #[arg(long)]
     kind: Kind,
     /// http://host:port of the proxy or the mock LLM.
@@ -38,7 +38,7 @@ struct Arguments {
     until_refused: bool,
 }
 
-/// Exit 0: every call was answered; 2: some were refused or got no answer.
+/// Exits with 0 if every call was answered, and with 2 if some were refused or got no answer.
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -9,7 +9,7 @@ use lab::MockLlm;
 /// A mock LLM: OpenAI, Anthropic, Gemini, Ollama, MCP and A2A on one port, answering by script.
 ///
 /// Request headers steer single answers: x-lab-answer (text), x-lab-status, x-lab-delay-ms, x-lab-script (JSON).
-/// GET /lab/received tells how many requests have arrived.
+/// GET /lab/received returns the number of requests.
 #[derive(Parser)]
 #[command(name = "mock-llm")]
 struct Arguments {

@@ -22,11 +22,8 @@ pub struct Caller {
 pub struct Reply {
     /// The format of the request.
     pub format: Format,
-    /// The status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: String,
 }
 

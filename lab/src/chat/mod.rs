@@ -51,9 +51,7 @@ pub enum Input {
 /// A conversation in one format.
 #[derive(Clone, Debug)]
 pub struct Conversation {
-    /// The format.
     pub format: Format,
-    /// Whether answers are streamed.
     pub stream: bool,
     /// The model that is asked for.
     pub model: String,
@@ -72,11 +70,9 @@ enum Turn {
 pub struct Request {
     /// The format of the request and of its answer.
     pub format: Format,
-    /// Path and query.
     pub path: String,
     /// The headers that the API asks for.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Value,
 }
 
@@ -86,7 +82,6 @@ impl Request {
         Request { format, path: path.into(), headers: Vec::new(), body }
     }
 
-    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Request {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -110,7 +105,6 @@ impl Request {
 }
 
 impl Conversation {
-    /// Creates an empty conversation.
     pub fn new(format: Format, stream: bool) -> Conversation {
         Conversation { format, stream, model: "mock-1".to_owned(), turns: Vec::new() }
     }

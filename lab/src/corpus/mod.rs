@@ -33,11 +33,9 @@ const EDITED: usize = 18;
 pub struct Text {
     /// Texts with the same number are copies of each other.
     pub original: usize,
-    /// The text.
     pub text: String,
 }
 
-/// Returns all texts.
 pub fn texts() -> Vec<Text> {
     let mut texts = Vec::new();
     for original in 0..TEXTS {

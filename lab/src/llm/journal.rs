@@ -17,11 +17,8 @@ use tokio::sync::watch;
 pub struct Received {
     /// The request's number, from 1.
     pub number: u64,
-    /// The method.
     pub method: String,
-    /// Path and query.
     pub path: String,
-    /// The headers.
     pub headers: HeaderMap,
     /// The body; empty until all of it has arrived.
     pub body: Bytes,
@@ -49,7 +46,6 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates an empty journal that keeps this many requests.
     pub fn new(keep: usize) -> Journal {
         Journal { keep, entries: Mutex::default(), begun: watch::Sender::new(0) }
     }

@@ -74,12 +74,10 @@ impl MockLlm {
         Ok(MockLlm { address, shared, server })
     }
 
-    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns `http://` and the address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

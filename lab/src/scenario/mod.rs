@@ -7,7 +7,6 @@ mod moves;
 #[cfg(not(target_arch = "wasm32"))]
 mod play;
 mod rows;
-mod work;
 
 use crate::answer::Answer;
 use crate::chat::{Conversation, Request};
@@ -28,7 +27,6 @@ pub struct Scenario {
     pub name: &'static str,
     /// The row in words.
     pub title: &'static str,
-    /// The wire format.
     pub format: Format,
     /// How the calls follow each other.
     pub pace: Pace,
@@ -36,11 +34,9 @@ pub struct Scenario {
     pub rounds: usize,
     /// The verdict that is expected in every round.
     pub verdict: Verdict,
-    /// The calls.
     pub steps: Vec<Step>,
 }
 
-/// One call.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// What the agent sends.

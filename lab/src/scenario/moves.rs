@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::work;
 use crate::answer::Answer;
 use crate::chat::Input;
 use crate::fresh;
@@ -11,14 +10,11 @@ use crate::prose;
 /// One call: what the agent contributes, and what the model answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
-    /// What the agent contributes.
     pub input: Input,
-    /// What the model answers.
     pub answer: Answer,
 }
 
 impl Move {
-    /// Creates a move.
     pub fn new(input: Input, answer: Answer) -> Move {
         Move { input, answer }
     }
@@ -32,7 +28,6 @@ impl Move {
 /// A tool, its arguments and its result.
 pub type ToolStep = (String, Value, String);
 
-/// Creates a tool step.
 pub fn tool(name: &str, arguments: Value, result: impl Into<String>) -> ToolStep {
     (name.to_owned(), arguments, result.into())
 }
@@ -48,16 +43,18 @@ pub fn working(task: &str, steps: impl IntoIterator<Item = ToolStep>) -> impl It
     })
 }
 
+/// The steps of a coding session: arrays of tool, arguments and result.
+const SESSION: &str = include_str!("../../corpus/session.jsonl");
+
 /// A healthy coding agent: different tools, arguments and results.
 pub fn healthy() -> impl Iterator<Item = Move> {
-    let written = work::STEPS.iter().map(|(name, arguments, result)| {
-        tool(name, serde_json::from_str(arguments).expect("the table holds JSON"), *result)
-    });
+    let task = "Invoices show the wrong total when a discount code is applied. Find out why, fix it and add a test.";
+    let written = SESSION.lines().map(|line| serde_json::from_str(line).expect("a tool step in JSON"));
     let further = (0..).map(|index: u64| {
         let name = prose::sentence(index).replace(' ', "-");
         tool("read_file", json!({"path": format!("docs/notes/{name}.md")}), prose::paragraph(index, 3))
     });
-    working(work::TASK, written.chain(further))
+    working(task, written.chain(further))
 }
 
 /// A person who chats: all messages and answers differ.

@@ -64,7 +64,7 @@ const ROWS: [Row; 47] = [
     ("P3/a-b", "A, B, A, B ... same results, 20 calls", KillBy(20), || chat(alternating().take(20))),
     ("P3/a-b-c", "A-B-C x 7, same results", KillBy(21), a_b_c),
     ("P4/rephrased", "\"Continue...\" 15 times, answers rephrased",
-        KillBy(15), || again_and_again("Continue...", |n| REPHRASED[n as usize].to_owned())),
+        KillBy(15), || again_and_again("Continue...", |n| REPHRASED.lines().nth(n as usize).unwrap_or_default().to_owned())),
     ("P4/unrelated", "\"Continue...\" 15 times, answers that have nothing in common",
         KillAt(12), || again_and_again("Continue...", sentence)),
     ("P4/longer", "the same with a longer prompt",
@@ -343,23 +343,8 @@ const MODULES: [&str; 15] = [
     "worker", "schema", "tokens", "layout",
 ];
 
-const REPHRASED: [&str; 15] = [
-    "I am continuing to work on the task and will report the result as soon as it is ready.",
-    "Continuing to work on the task. I will report the result as soon as it is ready.",
-    "I continue working on the task now and will report the result when it is ready.",
-    "Still working on the task. The result will be reported as soon as it is ready.",
-    "I am still continuing with the task; I will report the result once it is ready.",
-    "The task is being continued. As soon as the result is ready I will report it.",
-    "Working on the task continues, and I will report as soon as the result is ready.",
-    "I keep working on the task and report the result as soon as it is ready.",
-    "I will continue to work on the task and report the result the moment it is ready.",
-    "Continuing the work on the task: the result will be reported when ready.",
-    "I am going on with the task and will report the result as soon as it is there.",
-    "The work on the task goes on. I will report the result as soon as it is ready.",
-    "As before, I am continuing to work on the task and will report the result when it is ready.",
-    "I am continuing the task, and as soon as the result is ready I will report it.",
-    "Work continues on the task; the result will be reported as soon as it is ready.",
-];
+/// Answers that say the same in other words.
+const REPHRASED: &str = include_str!("../../corpus/rephrased.txt");
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@ use crate::answer::{Answer, ToolCall};
 use crate::fresh;
 use crate::sse;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let (_, answered) = usage(ask, answer);
     let text = (!answer.text.is_empty()).then(|| json!({"type": "text", "text": answer.text}));
@@ -54,7 +53,6 @@ pub fn events(ask: &Ask, answer: &Answer) -> Vec<String> {
     events
 }
 
-/// Returns an error.
 pub fn error(answer: &Answer) -> Value {
     let kind = match answer.status {
         400 => "invalid_request_error",

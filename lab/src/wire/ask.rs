@@ -15,19 +15,14 @@ const ENVELOPE: [&str; 12] = [
 /// What a request asks for.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The API.
     pub format: Format,
-    /// The path, without the query.
     pub path: String,
-    /// The query, empty if there is none.
     pub query: String,
-    /// The request's headers.
     pub headers: HeaderMap,
     /// The model that is named, or `mock-1`.
     pub model: String,
     /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// The text of the last message.
     pub last: String,
     /// The body; null if it is not JSON.
     pub body: Value,

@@ -8,7 +8,6 @@ use crate::answer::Answer;
 use crate::fresh;
 use crate::json;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({"text": answer.text}));
     let parts: Vec<Value> = text.into_iter().chain(calls(answer)).collect();
@@ -30,7 +29,6 @@ pub fn array(ask: &Ask, answer: &Answer) -> Vec<String> {
     opened.chain(["]\n".to_owned()]).collect()
 }
 
-/// Returns an error.
 pub fn error(answer: &Answer) -> Value {
     let status = match answer.status {
         400 => "INVALID_ARGUMENT",

@@ -61,7 +61,6 @@ pub fn a2a_events(ask: &Ask, answer: &Answer) -> Vec<String> {
     [begun].into_iter().chain(parts).chain([ended]).map(|result| sse::data(&result_of(ask, result))).collect()
 }
 
-/// Returns an error.
 pub fn error(ask: &Ask, answer: &Answer) -> Value {
     json!({"jsonrpc": "2.0", "id": ask.rpc_id(), "error": {"code": -32_603, "message": answer.text}})
 }

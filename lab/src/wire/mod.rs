@@ -29,7 +29,6 @@ const NDJSON: &str = "application/x-ndjson";
 /// A body in the pieces in which it is sent.
 #[derive(Debug)]
 pub struct Rendered {
-    /// The content type.
     pub content_type: &'static str,
     /// The body; a single piece if it is not streamed.
     pub pieces: Vec<String>,

@@ -8,7 +8,6 @@ use crate::format::Format;
 use crate::fresh;
 use crate::json;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     finished(object(ask, &answer.text, answer), ask, answer)
 }

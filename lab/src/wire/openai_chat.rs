@@ -7,7 +7,6 @@ use crate::answer::Answer;
 use crate::fresh;
 use crate::sse;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let mut message = json!({"role": "assistant", "content": content(answer), "refusal": null, "annotations": []});
     if !answer.tool_calls.is_empty() {

@@ -8,7 +8,6 @@ use crate::answer::Answer;
 use crate::fresh;
 use crate::sse;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let mut whole = completion(&fresh::id("cmpl-", 29), ask, &answer.text, json!("stop"));
     whole["usage"] = usage_field(ask, answer);

@@ -7,7 +7,6 @@ use crate::answer::{Answer, ToolCall};
 use crate::fresh;
 use crate::sse;
 
-/// Returns the whole answer.
 pub fn whole(ask: &Ask, answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| message(&fresh::id("msg_", 48), &answer.text));
     let calls = answer.tool_calls.iter().map(|call| function_call(&fresh::id("fc_", 48), call, &call.arguments_text()));

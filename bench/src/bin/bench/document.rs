@@ -4,7 +4,6 @@ use crate::Section;
 use crate::options::Part;
 use crate::table;
 
-/// Returns the page.
 pub fn page(sections: &[Section], machine: &[(&'static str, String)], summary: &str) -> String {
     let mut page = format!(
         "# Benchmarks\n\n\

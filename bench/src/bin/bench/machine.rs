@@ -3,7 +3,6 @@
 use std::fs;
 use std::process::Command;
 
-/// Returns pairs of a name and a value.
 pub fn describe() -> Vec<(&'static str, String)> {
     vec![
         ("CPU", format!("{}, {} cores", cpu(), std::thread::available_parallelism().map_or(1, usize::from))),

@@ -28,7 +28,6 @@ use clap::{Parser, ValueEnum};
 use options::{Options, Part};
 use row::Row;
 
-/// The rows of one part.
 struct Section {
     part: Part,
     rows: Vec<Row>,

@@ -28,7 +28,6 @@ const STYLE: &str = "
   }
 ";
 
-/// Draws the picture.
 pub fn svg(sections: &[Section]) -> String {
     let mut y = TOP;
     let mut bars = String::new();

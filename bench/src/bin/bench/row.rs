@@ -2,16 +2,13 @@
 
 use std::fmt;
 
-/// One line.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
     pub what: String,
     /// The figures behind the value, with their units.
     pub measured: String,
     /// The value that is compared with the goal.
     pub value: Value,
-    /// The goal.
     pub goal: Goal,
 }
 
@@ -26,13 +23,9 @@ pub enum Unit {
     Times,
     /// Hundredths of another value.
     Percent,
-    /// Microseconds.
     Microseconds,
-    /// Milliseconds.
     Milliseconds,
-    /// Seconds.
     Seconds,
-    /// Bytes.
     Bytes,
     /// A number without a unit.
     Count,
@@ -52,7 +45,6 @@ pub enum Goal {
 }
 
 impl Row {
-    /// Creates a line.
     pub fn new(what: impl Into<String>, measured: impl Into<String>, value: Value, goal: Goal) -> Self {
         Self { what: what.into(), measured: measured.into(), value, goal }
     }

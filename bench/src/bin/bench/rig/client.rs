@@ -13,9 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A request without its body.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The address of the listener.
     pub address: SocketAddr,
-    /// The agent's id.
     pub agent: String,
     /// How the upstream is to answer: see `upstream`.
     pub answer: String,
@@ -24,7 +22,6 @@ pub struct Target {
 /// The result of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
     /// The time to the first byte of the body.
     pub first_byte: Duration,
@@ -56,7 +53,6 @@ impl Connection {
         Self { address, stream: None, buffer: Vec::with_capacity(64 * 1024) }
     }
 
-    /// Returns whether it is open.
     pub fn is_open(&self) -> bool {
         self.stream.is_some()
     }

@@ -25,10 +25,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// All listeners.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Noop, Self::Ours, Self::Lua];
 
-    /// Returns its name in Envoy.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -38,7 +36,6 @@ impl Listener {
         }
     }
 
-    /// Returns its configuration.
     pub fn config(self, upstream: SocketAddr) -> Value {
         let mut config = EnvoyConfig { buffer_limit: Some(BUFFER_LIMIT), ..EnvoyConfig::new(upstream) };
         match self {

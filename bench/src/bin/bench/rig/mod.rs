@@ -25,9 +25,7 @@ const OPERATOR: &str = "bench-operator-token-0123456789";
 
 /// An upstream, a running sidecar, and an Envoy between client and upstream.
 pub struct Rig {
-    /// The upstream.
     pub upstream: Upstream,
-    /// The proxy.
     pub envoy: Envoy,
     /// The sidecar's API.
     pub remote: Remote,

@@ -26,7 +26,6 @@ impl Pool {
         Self { bodies: Rc::new(bodies), next: Rc::default() }
     }
 
-    /// Returns the next body.
     pub fn next(&self) -> &[u8] {
         let next = self.next.get();
         self.next.set(next + 1);

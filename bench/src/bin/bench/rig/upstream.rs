@@ -37,7 +37,6 @@ struct Answers {
 }
 
 impl Upstream {
-    /// Starts the upstream.
     pub fn start() -> Self {
         let steps = Arc::new(Semaphore::new(0));
         let answers = Arc::new(Answers::new(Arc::clone(&steps)));
