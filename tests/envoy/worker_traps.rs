@@ -1,5 +1,5 @@
-//! A trap in one worker cuts that worker's streams, and nothing else: the others go on, the next requests are served,
-//! and windows, kills and policy are still there.
+//! A trap in one worker ends only that worker's streams: other workers continue, the next requests are served, and windows,
+//! kills and policy are kept.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use lab::proc::{trap_module, wait_until};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run};
+use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run, sent};
 
 #[test]
 fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
@@ -64,17 +64,16 @@ fn traps_in_every_worker_lose_neither_kills_nor_policy() {
     });
 }
 
-/// A request that traps the worker that takes it, unless that worker has no VM just then.
+/// Sends a request that traps the worker that takes it, unless that worker has no VM at the moment.
 async fn trap(mesh: &Mesh) {
-    let mut raw = Raw::connect(mesh.envoy.address()).await;
-    raw.send("GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n").await;
-    let answer = raw.to_end().await;
+    let request = "GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n";
+    let answer = sent(mesh, request).await.to_end().await;
     assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
 }
 
 const STREAMS: usize = 16;
 
-/// Slow answers on both workers, each begun.
+/// Starts slow answers on both workers, and waits until each has begun.
 async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let before = mesh.connections().await;
     let mut conversation = Conversation::new(lab::Format::OpenAiChat, true);
@@ -83,9 +82,8 @@ async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let script = Answer { pieces: 4, piece_delay_ms: 700, ..Answer::text("Once upon a time there was an end.") };
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(by_hand(&start, "stranger", &format!("x-lab-script: {}", script.to_header()), &body)).await;
-        streams.push(raw);
+        let script = format!("x-lab-script: {}", script.to_header());
+        streams.push(sent(mesh, by_hand(&start, "stranger", &script, &body)).await);
     }
     for stream in &mut streams {
         stream.until("data:").await;
@@ -95,7 +93,7 @@ async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     streams
 }
 
-/// A fresh VM starts with the first request after a pause, a second or so.
+/// Waits until both workers have a fresh VM, which starts with the first request after about a second.
 async fn every_worker_serves(mesh: &Mesh) {
     let caller = mesh.caller("stranger").without_keep_alive();
     wait_until("both workers serve again", SOON, || async {
