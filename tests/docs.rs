@@ -1,4 +1,4 @@
-//! What the documentation names exists: files and headings that it links to, make targets, commands and their flags,
+//! Everything that the documentation names exists: linked files and headings, make targets, commands and their flags,
 //! metrics, settings, environment variables.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
@@ -15,15 +15,11 @@ use lab::proc::binary;
 const TOPS: [&str; 11] =
     ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
-/// Names of Envoy's and curl's own that are explained to people and used in no file of ours.
+/// Names of Envoy and curl that the documentation explains and no file of ours uses.
+#[rustfmt::skip]
 const THEIRS: [&str; 7] = [
-    "dns_san_peer_certificate",
-    "filter_metadata",
-    "http_code",
-    "jwt_payload",
-    "payload_in_metadata",
-    "per_connection_buffer_limit_bytes",
-    "typed_per_filter_config",
+    "dns_san_peer_certificate", "filter_metadata", "http_code", "jwt_payload", "payload_in_metadata",
+    "per_connection_buffer_limit_bytes", "typed_per_filter_config",
 ];
 
 #[test]
@@ -44,7 +40,7 @@ fn every_link_leads_to_a_file_and_a_heading_that_exist() {
             followed += 1;
         }
     }
-    assert!(followed > 30, "links are found");
+    assert!(followed > 30, "{followed} links are found");
 }
 
 #[test]
@@ -53,11 +49,11 @@ fn every_path_that_is_named_exists() {
     for (page, code) in codes() {
         for word in code.split([' ', ',', ';', '(', ')', '"', '\n']).map(|word| word.trim_end_matches(['.', ':'])) {
             let is_path = TOPS.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{', '$']);
-            // MCP's method looks like one.
+            // This is a method of MCP.
             if !is_path || word == "tools/call" {
                 continue;
             }
-            // Within a section on a folder, its files are named without it.
+            // A section about a folder names its files without the folder.
             let bases = ["", "sidecar/", "lab/"];
             assert!(bases.iter().any(|base| root().join(base).join(word).exists()), "{page}: {word}");
             found += 1;
@@ -79,7 +75,7 @@ fn every_make_target_exists() {
             }
         }
     }
-    assert!(found > 5, "targets are found");
+    assert!(found > 5, "{found} targets are found");
 }
 
 #[test]
@@ -131,7 +127,7 @@ fn every_metric_setting_and_variable_occurs_in_the_code() {
         }
     }
     assert!(nowhere.is_empty(), "{nowhere:#?}");
-    assert!(found > 150, "names are found");
+    assert!(found > 150, "{found} names are found");
 }
 
 #[test]
@@ -172,7 +168,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What people read: the pages, by their path from the root.
+/// Returns the pages of the documentation with their paths from the root.
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let docs = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
@@ -181,14 +177,14 @@ fn pages() -> Vec<(PathBuf, String)> {
     docs.chain(others).map(|page| (page.clone(), read(&page.display().to_string()))).collect()
 }
 
-/// Every piece of code on the pages: inline, and line by line in blocks, where a line that goes on is one.
+/// Returns every piece of code on the pages: inline code, and the lines of blocks. Continued lines are joined.
 fn codes() -> impl Iterator<Item = (String, String)> {
     pages().into_iter().flat_map(|(page, text)| {
         let mut codes = Vec::new();
         for (index, part) in text.split("```").enumerate() {
             if index % 2 == 1 {
                 let (info, body) = part.split_once('\n').unwrap();
-                // What a program prints is a picture, not a promise.
+                // The output of programs is not checked.
                 let is_code = |line: &&str| match info {
                     "" => line.starts_with("make ") || line.starts_with("cargo "),
                     "console" => line.starts_with("$ "),
@@ -205,7 +201,7 @@ fn codes() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The calls of a program in a piece of shell.
+/// Returns the calls of a program in a piece of shell.
 fn commands(code: &str, program: &str) -> Vec<String> {
     let parts = code.split(['|', ';', '&', '(']).map(str::trim);
     let begins = |part: &&str| part.strip_prefix(program).is_some_and(|rest| rest.starts_with(' '));
@@ -217,12 +213,12 @@ fn flag(word: &str) -> Option<&str> {
     word.starts_with("--").then_some(word)
 }
 
-/// What the program says about its commands.
+/// The help texts of the commands.
 #[derive(Default)]
 struct Helps(BTreeMap<Vec<String>, String>);
 
 impl Helps {
-    /// The help of the command that these words call; panics where there is no such command.
+    /// Returns the help of the command that these words call. Panics if there is no such command.
     fn of(&mut self, words: &[&str]) -> String {
         let mut names = Vec::new();
         for word in words.iter().skip_while(|word| **word == "kill-switch") {
@@ -236,7 +232,7 @@ impl Helps {
         self.help(&names)
     }
 
-    /// The help of every command there is.
+    /// Returns the help of all commands.
     fn all(&mut self) -> String {
         let (mut text, mut open) = (String::new(), vec![Vec::new()]);
         while let Some(names) = open.pop() {
@@ -256,24 +252,24 @@ impl Helps {
     }
 }
 
-/// The commands that a help lists.
+/// Returns the commands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
     let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
     let names = listed.lines().filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Everything that is run or configured, as one text.
+/// Returns all code and configuration as one text.
 fn sources() -> String {
     let mut text = String::new();
     let mut folders =
         ["src", "sidecar", "lab", "bench", "tests", "envoy", "deploy", "tools"].map(|name| root().join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            match entry.is_dir() {
-                true => folders.push(entry),
-                false if entry.extension().is_some_and(|kind| kind == "md") || entry.ends_with(file!()) => {}
-                false => text.push_str(&fs::read_to_string(&entry).unwrap_or_default()),
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_none_or(|kind| kind != "md") && !entry.ends_with(file!()) {
+                text.push_str(&fs::read_to_string(&entry).unwrap_or_default());
             }
         }
     }
@@ -285,7 +281,7 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(|letter: char| !is_part(letter)).map(str::to_owned).collect()
 }
 
-/// A link's path from the root.
+/// Returns a link's path from the root.
 fn join(page: &Path, link: &str) -> PathBuf {
     let mut path = page.parent().unwrap().to_owned();
     for part in link.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -298,7 +294,7 @@ fn join(page: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// The anchors of a page's headings.
+/// Returns the anchors of a page's headings.
 fn headings(text: &str) -> BTreeSet<String> {
     let lines = text.split("```").step_by(2).flat_map(str::lines).filter(|line| line.starts_with('#'));
     lines

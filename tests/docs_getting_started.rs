@@ -1,5 +1,5 @@
-//! docs/getting-started.md, followed word for word: its configuration is added to an Envoy that is not ours, its commands
-//! are run as they stand, and a loop is stopped. Only ports and the module's path are this test's own.
+//! Follows docs/getting-started.md word for word: adds its configuration to a stock Envoy, runs its commands unchanged, and
+//! expects that a loop is stopped. Only ports and the module's path are replaced.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("../docs/getting-started.md");
 const STOCK: &str = include_str!("fixtures/stock-envoy.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_does_what_it_says_stops_a_loop_in_an_envoy_that_is_not_ours() {
+async fn a_reader_who_follows_the_page_stops_a_loop_in_a_stock_envoy() {
     let llm = MockLlm::start().await;
     let mut reader = Reader::new(llm.address().port());
 
@@ -34,7 +34,7 @@ async fn a_reader_who_does_what_it_says_stops_a_loop_in_an_envoy_that_is_not_our
     let answer = reader.run("5.", 0);
     assert!(answer.contains("\"choices\""), "the first call is answered: {answer}");
     let listed = reader.until("5.", &block("5.", "sh", 1), |list| list.contains("my-agent")).await;
-    assert!(listed.contains(" off "), "an agent that appears is not judged unasked: {listed}");
+    assert!(listed.contains(" off "), "the kill switch of a new agent is off: {listed}");
     reader.run("5.", 2);
     reader.settled().await;
     assert_eq!(reader.run("5.", 3), "200\n".repeat(8), "observing refuses nothing");
@@ -43,12 +43,15 @@ async fn a_reader_who_does_what_it_says_stops_a_loop_in_an_envoy_that_is_not_our
     reader.run("6.", 0);
     reader.settled().await;
     let codes = reader.run("5.", 3);
-    assert!(codes.starts_with("200\n") && codes.ends_with("403\n"), "the loop is stopped on its way: {codes}");
+    assert!(codes.starts_with("200\n") && codes.ends_with("403\n"), "the loop is stopped: {codes}");
     let events = "kill-switch events list --agent my-agent --type kill_switch";
-    assert!(block("6.", "sh", 1).contains(events), "the page looks at the kill, too");
+    assert!(block("6.", "sh", 1).contains(events), "the page shows the kill");
     reader.until("6.", events, |events| events.contains("my-agent")).await;
     let told = reader.run("6.", 1);
-    assert!(told.contains("deactivated by kill switch") && told.contains("same input"), "the kill, and why: {told}");
+    assert!(
+        told.contains("deactivated by kill switch") && told.contains("same input"),
+        "the kill and its reason: {told}"
+    );
     reader.settled().await;
     assert!(reader.run("5.", 0).contains("\"choices\""), "the activated agent is answered again");
 
@@ -61,7 +64,7 @@ async fn a_reader_who_does_what_it_says_stops_a_loop_in_an_envoy_that_is_not_our
     assert_eq!(reader.run("5.", 3), "200\n".repeat(8), "rolled back, nothing is refused");
 }
 
-/// Somebody with the page before them, a shell, and an empty folder.
+/// A reader of the page with a shell and an empty folder.
 struct Reader {
     folder: PathBuf,
     ports: [(u16, u16); 4],
@@ -73,7 +76,7 @@ impl Reader {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("getting-started");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("bin")).unwrap();
-        // Hot restart would tie it to other Envoys of this machine.
+        // With hot restart, Envoys of this machine would depend on each other.
         let envoy =
             format!("#!/bin/sh\nexec {} \"$@\" --disable-hot-restart --concurrency 2\n", envoy_binary().display());
         fs::write(folder.join("bin/envoy"), envoy).unwrap();
@@ -84,7 +87,7 @@ impl Reader {
         Reader { folder, ports: [(8686, free()), (10000, free()), (9901, free()), (8080, llm)], exports: String::new() }
     }
 
-    /// The page's text with this machine's ports and paths.
+    /// Replaces ports and paths in a text of the page.
     fn own(&self, text: &str) -> String {
         let text = text.replace("/etc/envoy/agent_kill_switch.wasm", &wasm_module().display().to_string());
         self.ports.iter().fold(text, |text, (page, own)| {
@@ -102,7 +105,7 @@ impl Reader {
         command
     }
 
-    /// Runs a command in the shell of the page so far.
+    /// Runs a command with the variables that the page has exported so far.
     fn shell(&self, step: &str, script: &str) -> Result<String, String> {
         let output = self.command(&format!("{}{script}", self.exports)).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -111,7 +114,7 @@ impl Reader {
         if output.status.success() { Ok(text) } else { Err(problem()) }
     }
 
-    /// Runs one block of a step.
+    /// Runs a block of a step.
     fn run(&mut self, step: &str, index: usize) -> String {
         let script = block(step, "sh", index);
         let said = self.shell(step, &script).unwrap_or_else(|problem| panic!("{problem}"));
@@ -120,22 +123,22 @@ impl Reader {
         said
     }
 
-    /// Starts what a step leaves running in a terminal of its own.
+    /// Starts a block that keeps running.
     fn service(&self, step: &str, index: usize) -> Child {
-        // The shell becomes the process, so that it ends with its handle.
+        // With `exec` the process replaces the shell, and ends with its handle.
         let script = block(step, "sh service", index);
         let script =
             ["kill-switch serve", "envoy -c"].iter().fold(script, |s, name| s.replace(name, &format!("exec {name}")));
         Child::start(step, &mut self.command(&script), &self.folder.join(format!("{step}log")))
     }
 
-    /// Repeats a command until it says what is expected.
+    /// Repeats a command until its output is as expected.
     async fn until(&self, step: &str, script: &str, enough: impl Fn(&str) -> bool) -> String {
         let look = || async { self.shell(step, script).ok().filter(|said| enough(said)) };
         wait_until_some(&format!("step {step}: {script}"), SOON, look).await
     }
 
-    /// Step 4's own check: every line is ok, which also says that Envoy has the latest policy.
+    /// Runs the check of step 4 until every line is ok, which includes that Envoy has the latest policy.
     async fn settled(&mut self) {
         let checked = |table: &str| table.lines().skip(1).all(|line| line.contains(" ok "));
         self.until("4.", &block("4.", "sh", 0), checked).await;
@@ -147,7 +150,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The body of the n-th block of that kind under the heading that begins so.
+/// Returns the nth block of a kind under the heading with this beginning.
 fn block(heading: &str, info: &str, index: usize) -> String {
     let section = PAGE.split("\n## ").find(|section| section.starts_with(heading));
     let section = section.unwrap_or_else(|| panic!("no step {heading}"));
@@ -156,12 +159,12 @@ fn block(heading: &str, info: &str, index: usize) -> String {
     body.split("\n```").next().unwrap().to_owned() + "\n"
 }
 
-/// The configuration snippet of that kind.
+/// Returns the configuration snippet of a kind.
 fn only(info: &str) -> String {
     block("3.", &format!("yaml {info}"), 0)
 }
 
-/// Adds a snippet where the page says: before the router's entry or the filter chains, at the top of the list of clusters.
+/// Adds a snippet at the place that the page names: before a line, or as the first of the clusters.
 fn add(config: &str, place: &str, snippet: &str) -> String {
     let lines: Vec<&str> = config.lines().collect();
     let found: Vec<usize> = (0..lines.len()).filter(|&line| lines[line].trim() == place).collect();

@@ -1,5 +1,5 @@
-//! Manifests that people are told to copy: their fields are the published ones, what they say to Envoy is accepted by Envoy,
-//! and what they measure is measured.
+//! The example manifests: their fields are the published ones, Envoy accepts their configuration, and the metrics that they use
+//! exist.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
@@ -19,12 +19,12 @@ const TOKEN: [(&str, &str); 1] = [("KILL_SWITCH_TOKEN", "a-token-of-the-enforcer
 const SIDECARS: [&str; 2] = ["kill-switch.yaml", "kill-switch-postgres.yaml"];
 
 #[test]
-fn every_manifest_has_only_fields_that_its_maker_publishes() {
+fn every_manifest_has_only_published_fields() {
     let known: Value = serde_json::from_str(include_str!("fixtures/manifest-fields.json")).unwrap();
     let mut seen = BTreeSet::new();
     for (file, manifest) in manifests() {
         let kind = format!("{} {}", text(&manifest["apiVersion"]), text(&manifest["kind"]));
-        let mut fields = known.get(&kind).unwrap_or_else(|| panic!("{file}: {kind} is not written down")).clone();
+        let mut fields = known.get(&kind).unwrap_or_else(|| panic!("{file}: {kind} is not in the fixture")).clone();
         fields["apiVersion!"] = json!("string");
         fields["kind!"] = json!("string");
         fields["metadata!"] = json!({"name!": "string", "namespace": "string", "labels": {"*": "string"}});
@@ -41,7 +41,7 @@ fn every_manifest_has_only_fields_that_its_maker_publishes() {
 }
 
 #[test]
-fn the_check_of_fields_finds_what_is_misspelt_missing_or_of_the_wrong_kind() {
+fn the_check_of_fields_finds_misspelt_and_missing_fields_and_wrong_types() {
     let fields = json!({"name!": "string", "mode": "A | B", "ports": [{"number!": "integer"}]});
     let found = |value: Value| {
         let mut problems = Vec::new();
@@ -50,7 +50,7 @@ fn the_check_of_fields_finds_what_is_misspelt_missing_or_of_the_wrong_kind() {
     };
     assert!(found(json!({"name": "n", "mode": "B", "ports": [{"number": 1}]})).is_empty());
     let cases = [
-        (json!({"name": "n", "mod": "A"}), "x.mod is no published field"),
+        (json!({"name": "n", "mod": "A"}), "x.mod is not a published field"),
         (json!({"mode": "A"}), "x.name is missing"),
         (json!({"name": "n", "mode": "C"}), "x.mode (\"C\") must be A | B"),
         (json!({"name": "n", "ports": [{"number": "1"}]}), "x.ports[0].number (\"1\") must be integer"),
@@ -80,7 +80,7 @@ fn the_filter_accepts_the_configuration_of_every_mesh() {
 }
 
 #[test]
-fn envoy_accepts_what_the_patches_make_of_its_configuration() {
+fn envoy_accepts_the_patched_configuration() {
     let mut accepted = 0;
     for (file, manifest) in manifests() {
         let before = accepted;
@@ -90,12 +90,12 @@ fn envoy_accepts_what_the_patches_make_of_its_configuration() {
             match text(&patch["applyTo"]) {
                 "HTTP_FILTER" => filters(&mut bootstrap)[0] = value,
                 "VIRTUAL_HOST" => merge(virtual_host(&mut bootstrap), value),
-                other => panic!("{file}: nothing here applies to {other}"),
+                other => panic!("{file}: the test does not know how to apply {other}"),
             }
             accepted += 1;
         }
         for patch in manifest["spec"]["jsonPatches"].as_array().into_iter().flatten() {
-            assert_eq!(patch["name"], patch["operation"]["value"]["name"], "{file}: Envoy Gateway goes by the name");
+            assert_eq!(patch["name"], patch["operation"]["value"]["name"], "{file}: Envoy Gateway uses the name");
             bootstrap["static_resources"]["clusters"].as_array_mut().unwrap().push(patch["operation"]["value"].clone());
             accepted += 1;
         }
@@ -107,7 +107,7 @@ fn envoy_accepts_what_the_patches_make_of_its_configuration() {
 }
 
 #[test]
-fn the_meshes_find_the_sidecar_where_either_of_its_manifests_puts_it() {
+fn the_meshes_find_the_sidecar_at_the_address_of_both_manifests() {
     let plugin = of("istio.yaml", "WasmPlugin");
     let patch = of("envoy-gateway.yaml", "EnvoyPatchPolicy");
     let cluster = &patch["spec"]["jsonPatches"][0]["operation"]["value"];
@@ -133,17 +133,17 @@ fn the_meshes_find_the_sidecar_where_either_of_its_manifests_puts_it() {
 }
 
 #[test]
-fn sqlite_has_one_replica_and_postgresql_several_and_else_they_are_the_same() {
+fn sqlite_has_one_replica_and_postgresql_several_and_the_rest_is_the_same() {
     let [sqlite, postgres] = SIDECARS.map(|file| of(file, "Deployment")["spec"].clone());
     assert_eq!((&sqlite["replicas"], &sqlite["strategy"]["type"]), (&json!(1), &json!("Recreate")));
     assert_eq!((&postgres["replicas"], &postgres["strategy"]["type"]), (&json!(2), &json!("RollingUpdate")));
     assert_eq!(postgres["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
     let budget = of(SIDECARS[1], "PodDisruptionBudget");
     assert_eq!(budget["spec"]["selector"], postgres["selector"]);
-    assert!(budget["spec"]["minAvailable"].as_i64() < postgres["replicas"].as_i64(), "a machine can be emptied");
+    assert!(budget["spec"]["minAvailable"].as_i64() < postgres["replicas"].as_i64(), "a node can be drained");
 
     let (of_sqlite, of_postgres) = (&sqlite["template"]["spec"], &postgres["template"]["spec"]);
-    assert!(of_postgres["volumes"].is_null(), "nothing is kept beside the database");
+    assert!(of_postgres["volumes"].is_null(), "state is kept only in the database");
     let (one, other) = (&of_sqlite["containers"][0], &of_postgres["containers"][0]);
     for field in ["image", "ports", "startupProbe", "livenessProbe", "readinessProbe", "resources", "securityContext"] {
         assert!(!one[field].is_null());
@@ -171,7 +171,7 @@ fn sqlite_has_one_replica_and_postgresql_several_and_else_they_are_the_same() {
 }
 
 #[test]
-fn the_demo_is_confined_and_answers_on_this_machine_only() {
+fn the_demo_is_confined_and_listens_on_loopback_only() {
     let compose: Value = serde_yaml_ng::from_str(&read("docker-compose.yml")).map(merged).unwrap();
     let services = compose["services"].as_object().unwrap();
     for (name, service) in services {
@@ -241,7 +241,7 @@ fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
 }
 
 #[test]
-fn the_bill_of_materials_names_what_is_linked_and_where() {
+fn the_bill_of_materials_lists_the_linked_crates_and_where_they_are_linked() {
     let has_toml = Command::new("python3").args(["-c", "import tomllib"]).output();
     if !has_toml.is_ok_and(|output| output.status.success()) {
         return skip::because("Python 3.11 or later is not installed, so tools/sbom was not run");
@@ -287,7 +287,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Every Kubernetes resource of ours, with the name of its file.
+/// Returns every Kubernetes resource with the name of its file.
 fn manifests() -> Vec<(String, Value)> {
     let folders = ["envoy", "deploy/kubernetes"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let mut files: Vec<PathBuf> = folders.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
@@ -306,13 +306,13 @@ fn manifests() -> Vec<(String, Value)> {
     all
 }
 
-/// The resource of a kind in a file.
+/// Returns the resource of a kind in a file.
 fn of(file: &str, kind: &str) -> Value {
     let found = manifests().into_iter().find(|(name, one)| name == file && one["kind"] == kind);
     found.unwrap_or_else(|| panic!("{file} has no {kind}")).1
 }
 
-/// What is wrong with a value, by the fields that are known: see the fixture's first line.
+/// Collects the differences of a value from the known fields. The fixture's first line explains the format.
 fn check(value: &Value, known: &Value, path: &str, problems: &mut Vec<String>) {
     match (known, value) {
         (Value::Object(fields), Value::Object(members)) => {
@@ -320,7 +320,7 @@ fn check(value: &Value, known: &Value, path: &str, problems: &mut Vec<String>) {
                 let field = fields.get(name).or(fields.get(&format!("{name}!"))).or(fields.get("*"));
                 match field {
                     Some(field) => check(member, field, &format!("{path}.{name}"), problems),
-                    None => problems.push(format!("{path}.{name} is no published field")),
+                    None => problems.push(format!("{path}.{name} is not a published field")),
                 }
             }
             let required = fields.keys().filter_map(|field| field.strip_suffix('!'));
@@ -349,7 +349,7 @@ fn check(value: &Value, known: &Value, path: &str, problems: &mut Vec<String>) {
     }
 }
 
-/// An Envoy with the filter so configured, as JSON.
+/// Returns the bootstrap of an Envoy with the filter configured like this.
 fn plain(config: &Value) -> Value {
     let nobody = free_address();
     let filter = Some(Filter::new(wasm_module(), config.clone()));
@@ -380,7 +380,7 @@ fn valid(file: &str, bootstrap: &Value) {
     Envoy::validate_with(&yaml, &TOKEN).unwrap_or_else(|problem| panic!("{file}: {problem}"));
 }
 
-/// YAML's merge keys (`<<`), which the reader leaves as they stand.
+/// Applies YAML's merge keys (`<<`), which the parser does not.
 fn merged(mut value: Value) -> Value {
     if let Some(members) = value.as_object_mut() {
         if let Some(Value::Object(base)) = members.remove("<<") {
@@ -397,7 +397,7 @@ fn merged(mut value: Value) -> Value {
     value
 }
 
-/// Every name of a metric of ours in a text.
+/// Returns the names of our metrics in a text.
 fn words(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let words = text.split(|letter: char| !is_part(letter));

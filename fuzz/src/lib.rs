@@ -1,8 +1,7 @@
-//! What the fuzz targets do with their bytes, as plain functions: libFuzzer drives them where it is at hand, and the
-//! `smoke` binary on any toolchain.
+//! The fuzz targets as plain functions. libFuzzer calls them if it is installed, and the `smoke` binary on any toolchain.
 //!
-//! The first bytes of an input choose paths, formats and chunk sizes, the rest is the body. Each target checks more than
-//! that nothing panics: what must not matter (chunking, what was read before, white space) does not.
+//! The first bytes of an input choose paths, formats and chunk sizes; the rest is the body. The targets check that nothing
+//! panics, and that chunking, earlier input and white space do not change the result.
 
 mod seeds;
 
@@ -12,21 +11,20 @@ use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::frames::Frames;
 use agent_kill_switch::decode::json::Json;
 use agent_kill_switch::decode::request::request;
+use agent_kill_switch::detect::window::{Call, Sequence, Window};
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::fingerprint::normalise::{Normaliser, Number, Placeholder, Sink, Word};
-use agent_kill_switch::detect::window::{Call, Sequence, Window};
 use agent_kill_switch::turn::{Answer, Format};
 use agent_kill_switch::wire::Counting;
 
 pub use seeds::seeds;
 
-/// A target by its name.
+/// The name of a target, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
 pub const TARGETS: [Target; 4] = [("decode", decode), ("sse", sse), ("normalise", normalise), ("window", window)];
 
-/// Formats and the paths that they are asked by.
+/// Formats and their paths.
 const FORMATS: [(Format, &str); 12] = [
     (Format::OpenAiChat, "/v1/chat/completions"),
     (Format::OpenAiCompletions, "/v1/completions"),
@@ -45,7 +43,7 @@ const FORMATS: [(Format, &str); 12] = [
 const CONTENT_TYPES: [&str; 4] =
     ["application/json", "text/event-stream", "application/vnd.amazon.eventstream", "text/plain"];
 
-/// Requests and answers of every format.
+/// Decodes requests and answers of every format.
 pub fn decode(data: &[u8]) {
     let [which, flags, size, body @ ..] = data else { return };
     let (format, path) = FORMATS[usize::from(*which) % FORMATS.len()];
@@ -66,18 +64,18 @@ fn check_request(path: &str, body: &[u8], counting: Counting) {
     let mut text = Fingerprinter::default();
     let mut read = |body: &[u8]| {
         let turn = request(path.as_bytes(), body, counting, &mut text);
-        assert!(text.is_empty(), "nothing leaks into the next text");
+        assert!(text.is_empty(), "no state is left for the next text");
         turn
     };
     let turn = read(body);
-    assert_eq!(read(body), turn, "what was read before changes nothing");
+    assert_eq!(read(body), turn, "earlier input changes nothing");
     let padded = [b" \n", body, b"\t "].concat();
     if !body.starts_with(b"\xEF\xBB\xBF") {
         assert_eq!(read(&padded), turn, "white space around it changes nothing");
     }
 }
 
-/// Framings of answers, event streams first among them.
+/// Splits answers into documents: event streams and other framings.
 pub fn sse(data: &[u8]) {
     let [which, size, cap, body @ ..] = data else { return };
     let content_type = CONTENT_TYPES[usize::from(*which) % CONTENT_TYPES.len()];
@@ -95,7 +93,7 @@ pub fn sse(data: &[u8]) {
     assert_eq!(read(usize::from(*size) + 1), whole, "chunking changes nothing");
 }
 
-/// Text in any chunking to tokens and to a fingerprint.
+/// Turns text in any chunking into tokens and a fingerprint.
 pub fn normalise(data: &[u8]) {
     let [size, text @ ..] = data else { return };
     let size = usize::from(*size) + 1;
@@ -117,7 +115,7 @@ pub fn normalise(data: &[u8]) {
     assert!(whole.bytes <= 3 * text.len(), "tokens are parts of the text");
 }
 
-/// Tokens as they come, gaps aside: where a gap is cut says nothing.
+/// The tokens without the gaps, since gaps may be cut anywhere.
 #[derive(Debug, Default, PartialEq)]
 struct Tokens {
     tokens: Vec<(u8, Vec<u8>)>,
@@ -152,13 +150,13 @@ impl Sink for Tokens {
     }
 }
 
-/// Bytes of shared data to a window and back.
+/// Decodes bytes of shared data to a window and encodes it again.
 pub fn window(data: &[u8]) {
     let generation = data.get(2..10).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
     for counting in [Counting::Literal, Counting::Progress] {
         let mut window = Window::decode(data, generation, counting);
         let again = Window::decode(window.bytes(), generation, counting);
-        assert_eq!(again, window, "what is kept is what was there");
+        assert_eq!(again, window, "decoding and encoding change nothing");
         let other = Window::decode(data, generation.wrapping_add(1), counting);
         assert!(other.calls().is_empty(), "a window of another generation is empty");
         let size = 1 + u32::from(data.first().copied().unwrap_or_default()) % 100;

@@ -1,28 +1,20 @@
-//! Inputs to begin with, made of the fixtures that the tests use.
+//! The first inputs, made of the fixtures of the tests.
 
 use std::path::Path;
 
-use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::detect::window::{Call, Window};
+use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::{Answer, ToolSignature, ToolTurn};
 use agent_kill_switch::wire::Counting;
 
 /// The fixtures' folders, in the order of `FORMATS`.
+#[rustfmt::skip]
 const FOLDERS: [&str; 11] = [
-    "openai_chat",
-    "openai_completions",
-    "openai_responses",
-    "anthropic",
-    "gemini",
-    "bedrock",
-    "ollama_chat",
-    "ollama_generate",
-    "cohere",
-    "mcp",
-    "a2a",
+    "openai_chat", "openai_completions", "openai_responses", "anthropic", "gemini", "bedrock", "ollama_chat",
+    "ollama_generate", "cohere", "mcp", "a2a",
 ];
 
-/// Texts that ids, dates and numbers hide in.
+/// Texts with ids, dates and numbers.
 const TEXTS: [&str; 4] = [
     "Order #12345 of 2024-01-15T10:30:00.123+05:00, id 550e8400-e29b-41d4-a716-446655440000, hash 0123456789abcdef",
     "page 42 of 100, 3.14, 1,234,567, 10.0.0.1, 0xDEADBEEF, v2, 15ms, req-7, facade1",
@@ -30,7 +22,7 @@ const TEXTS: [&str; 4] = [
     "{\"a\": \"\\u00fc\\ud83d\\ude00\\n\", \"messages\": []}",
 ];
 
-/// The seeds of a target.
+/// Returns the seeds of a target.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "window" => windows(),
@@ -48,7 +40,7 @@ fn prefixed(prefix: &[u8], body: &[u8]) -> Vec<u8> {
     [prefix, body].concat()
 }
 
-/// Number of the format, number of the content type, and the bytes of each fixture.
+/// Returns the number of the format, the number of the content type, and the bytes of each fixture.
 fn fixtures() -> impl Iterator<Item = (u8, u8, Vec<u8>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
     FOLDERS.iter().zip(0..).flat_map(move |(folder, format)| {
@@ -64,7 +56,7 @@ fn fixtures() -> impl Iterator<Item = (u8, u8, Vec<u8>)> {
     })
 }
 
-/// An AWS event stream of two messages.
+/// Returns an AWS event stream of two messages.
 fn aws() -> Vec<u8> {
     let payload = br#"{"contentBlockIndex":0,"delta":{"text":"hello"}}"#;
     let mut message = (payload.len() as u32 + 16).to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! What a loop leads to is the agent's policy: deactivate, block for a while, or only tell. Refusals come in the shape
+//! The agent's policy decides what happens to a loop: deactivate, block for a while, or only report. Refusals have the shape
 //! of the client's own API.
 
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use lab::Format;
 use lab::agent::{Agent, Kind};
 use lab::chat::{Conversation, Input, Reply, Request};
-use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::mesh::{MeshOptions, SOON};
 use lab::proc::{PythonClient, wait_until};
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, Shared, loop_replies, looping, run, statuses};
+use crate::support::{SIXTH_REFUSED, Shared, deactivated, looping, replies, run, statuses};
 
 static MESH: Shared = Shared::new(MeshOptions::default);
 static COMPLETION: Shared =
@@ -21,7 +21,7 @@ fn deactivate_refuses_until_a_person_activates_the_agent() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("deactivate", json!({})).await;
-        let replies = loop_replies(&mesh.caller("deactivate"), 7).await;
+        let replies = replies(Kind::Looping, &mesh.caller("deactivate"), 7).await;
         assert_eq!(statuses(&replies), [200, 200, 200, 200, 200, 403, 403]);
         for reply in &replies[5..] {
             let error = &reply.json()["error"];
@@ -35,7 +35,7 @@ fn deactivate_refuses_until_a_person_activates_the_agent() {
         assert!(kill["reason"].as_str().unwrap().contains("the same"), "{kill}");
         mesh.activate("deactivate").await;
         mesh.settled().await;
-        assert_eq!(looping(&mesh.caller("deactivate"), 6).await, SIXTH_REFUSED, "with a fresh window");
+        assert_eq!(looping(&mesh.caller("deactivate"), 6).await, SIXTH_REFUSED, "the window is fresh");
         assert_eq!(mesh.kills("deactivate", 2).await.len(), 2, "each kill is one event");
     });
 }
@@ -46,7 +46,7 @@ fn block_refuses_for_a_while_and_then_begins_a_fresh_window() {
         let mesh = MESH.get().await;
         mesh.enable("block", json!({"action": "block", "retry_after_seconds": 2})).await;
         let caller = mesh.caller("block");
-        let replies = loop_replies(&caller, 7).await;
+        let replies = replies(Kind::Looping, &caller, 7).await;
         let blocked_at = Instant::now();
         assert_eq!(statuses(&replies), [200, 200, 200, 200, 200, 429, 429]);
         for reply in &replies[5..] {
@@ -68,7 +68,7 @@ fn block_refuses_for_a_while_and_then_begins_a_fresh_window() {
 }
 
 #[test]
-fn observe_forwards_everything_and_tells_of_each_loop_once() {
+fn observe_forwards_everything_and_reports_each_loop_once() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("observe", json!({"action": "observe"})).await;
@@ -81,19 +81,16 @@ fn observe_forwards_everything_and_tells_of_each_loop_once() {
     });
 }
 
-/// The same question in four APIs and MCP, and where each keeps the message and the code of an error.
+/// Returns a request in four APIs and MCP, with the expected status and the places of an error's message and code.
 fn shapes() -> Vec<(Request, u16, &'static str, &'static str)> {
     let chat = |format| {
         let mut conversation = Conversation::new(format, false);
         conversation.say(&Input::User("hello".to_owned()));
         conversation.request()
     };
-    let tool = Request {
-        format: Format::Mcp,
-        path: "/mcp".to_owned(),
-        headers: vec![("accept".to_owned(), "application/json, text/event-stream".to_owned())],
-        body: json!({"jsonrpc": "2.0", "id": 41, "method": "tools/call", "params": {"name": "search", "arguments": {}}}),
-    };
+    let params = json!({"name": "search", "arguments": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 41, "method": "tools/call", "params": params});
+    let tool = Request::new(Format::Mcp, "/mcp", body).with("accept", "application/json, text/event-stream");
     vec![
         (chat(Format::OpenAiChat), 403, "/error/message", "/error/code"),
         (chat(Format::Anthropic), 403, "/error/message", "/error/code"),
@@ -123,7 +120,7 @@ fn a_refusal_has_the_shape_of_the_clients_own_api() {
 }
 
 #[test]
-fn a_loop_of_tool_calls_over_mcp_is_killed_in_mcps_own_words() {
+fn a_loop_of_tool_calls_over_mcp_is_killed_with_an_mcp_error() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("mcp", json!({})).await;
@@ -141,7 +138,7 @@ fn a_loop_of_tool_calls_over_mcp_is_killed_in_mcps_own_words() {
 }
 
 #[test]
-fn inactive_agents_get_a_completion_where_that_is_asked_for() {
+fn inactive_agents_get_a_completion_if_so_configured() {
     run(async {
         let mesh = COMPLETION.get().await;
         deactivated(&mesh, "silent").await;
@@ -172,10 +169,4 @@ fn the_official_clients_read_that_completion() {
             }
         }
     });
-}
-
-async fn deactivated(mesh: &Mesh, agent: &str) {
-    mesh.enable(agent, json!({})).await;
-    mesh.deactivate(agent).await;
-    mesh.settled().await;
 }

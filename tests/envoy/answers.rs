@@ -1,14 +1,13 @@
-//! Answers pass as they come and count only if the model gave them, whole.
+//! Answers are never delayed, and count only if the model gave them in full.
 //!
-//! Counted literally here, so that a repeated question without answers scores 1 for each repeat, and any answer that
-//! counts by mistake is seen at once.
+//! The agents here count literally: a repeated question without answers scores 1 for each repeat, so an answer that
+//! counts by mistake is noticed.
 
 use lab::mesh::{Mesh, MeshOptions};
-use lab::raw::Raw;
 use lab::{Answer, EnvoyConfig};
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, head_by_hand, looping, run};
+use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, counter, head_by_hand, looping, repeated, run, sent};
 
 static MESH: Shared = Shared::new(|| MeshOptions {
     envoy: Box::new(|config| EnvoyConfig {
@@ -18,8 +17,8 @@ static MESH: Shared = Shared::new(|| MeshOptions {
     }),
     ..MeshOptions::default()
 });
-/// With HTTP/2 to the upstream, whose answers end in trailers, with the client's `accept-encoding`, and with a cap that
-/// is larger than what Envoy buffers.
+/// HTTP/2 to the upstream, whose answers end in trailers; the client's own `accept-encoding`; and a size limit above what
+/// Envoy buffers.
 static HTTP2: Shared = Shared::new(|| MeshOptions {
     filter: json!({"accept_encoding": "keep", "max_request_bytes": 16_777_216}),
     envoy: Box::new(|config| EnvoyConfig { upstream_http2: true, ..config }),
@@ -38,29 +37,28 @@ fn routes() -> Vec<Value> {
     ]
 }
 
-/// The same question eight times at a path, with what the upstream is told to answer; the statuses.
+/// Asks the same question eight times at a path, with the answer of the upstream, and returns the statuses.
 async fn eight_calls(mesh: &Mesh, agent: &str, path: &str, answer: &Answer) -> Vec<u16> {
     mesh.enable(agent, json!({"counting": "literal"})).await;
     let script = format!("x-lab-script: {}", answer.to_header());
     let start = format!("POST {path}/v1/chat/completions");
     let mut statuses = Vec::new();
     for _ in 0..8 {
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(by_hand(&start, agent, &script, &ask(QUESTION).body_text())).await;
+        let mut raw = sent(mesh, by_hand(&start, agent, &script, &ask(QUESTION).body_text())).await;
         statuses.push(raw.status().await);
         raw.to_end().await;
     }
     statuses
 }
 
-/// Eight calls were judged, and no answer was.
+/// Checks that eight calls were judged, and no answer counted.
 async fn assert_no_answer_counted(mesh: &Mesh, agent: &str) {
     let scores = mesh.scores(agent, 8).await;
     let mut counts: Vec<[u64; 2]> = scores
         .iter()
         .map(|score| ["similar_prompts", "similar_responses"].map(|name| score[name].as_u64().unwrap()))
         .collect();
-    // Two calls within one millisecond, judged by two workers, may be told of in either order.
+    // Two calls within one millisecond on two workers may be reported in either order.
     counts.sort_unstable();
     assert_eq!(counts, [0, 1, 2, 3, 4, 5, 6, 7].map(|prompts| [prompts, 0]), "{agent}");
 }
@@ -73,9 +71,8 @@ fn a_streamed_answer_is_never_held_back() {
         let script = Answer { pieces: 2, gate: "reader".to_owned(), ..Answer::text("one two") };
         let mut request = ask("Count to two.");
         request.body["stream"] = json!(true);
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
         let script = format!("x-lab-script: {}", script.to_header());
-        raw.send(by_hand("POST /v1/chat/completions", "reader", &script, &request.body_text())).await;
+        let mut raw = sent(&mesh, by_hand(CHAT, "reader", &script, &request.body_text())).await;
         let seen = raw.until("data:").await;
         assert!(!seen.contains("[DONE]"), "the first event came before the second was sent: {seen}");
         mesh.llm.open("reader");
@@ -84,7 +81,7 @@ fn a_streamed_answer_is_never_held_back() {
 }
 
 #[test]
-fn replies_that_envoy_makes_are_no_answers() {
+fn replies_of_envoy_itself_do_not_count_as_answers() {
     run(async {
         let mesh = MESH.get().await;
         for (agent, path, status) in [("direct", "/direct", 200), ("nobody", "/nobody", 503)] {
@@ -95,16 +92,14 @@ fn replies_that_envoy_makes_are_no_answers() {
 }
 
 #[test]
-fn what_envoy_refuses_while_it_is_held_is_no_call() {
+fn a_request_that_envoy_refuses_while_it_is_held_does_not_count() {
     run(async {
         let mesh = HTTP2.get().await;
         mesh.enable("endless", json!({})).await;
         for _ in 0..2 {
-            // More than Envoy may buffer, and still not all of it.
-            let head = head_by_hand("POST /v1/chat/completions", "endless", "content-length: 8000000\r\n");
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
-            raw.send(format!("{head}{}", "x".repeat(4_500_000))).await;
-            assert_eq!(raw.status().await, 413);
+            // This is more than Envoy may buffer, but not the whole body.
+            let head = head_by_hand(CHAT, "endless", "content-length: 8000000\r\n");
+            assert_eq!(sent(&mesh, format!("{head}{}", "x".repeat(4_500_000))).await.status().await, 413);
         }
         assert_eq!(looping(&mesh.caller("endless"), 6).await, SIXTH_REFUSED);
         assert_eq!(mesh.scores("endless", 6).await.len(), 6, "the calls that were judged");
@@ -112,7 +107,7 @@ fn what_envoy_refuses_while_it_is_held_is_no_call() {
 }
 
 #[test]
-fn failures_of_the_upstream_are_no_answers() {
+fn failures_of_the_upstream_do_not_count_as_answers() {
     run(async {
         let mesh = MESH.get().await;
         for status in [429, 500, 302] {
@@ -129,7 +124,7 @@ fn an_answer_that_is_cut_off_does_not_count() {
     run(async {
         let mesh = MESH.get().await;
         let cut = Answer { cut_after: Some(1), ..Answer::text(ANSWER) };
-        assert_eq!(eight_calls(&mesh, "cut", "", &cut).await, [200; 8], "the upstream breaks off");
+        assert_eq!(eight_calls(&mesh, "cut", "", &cut).await, [200; 8], "the upstream cuts the connection");
         assert_no_answer_counted(&mesh, "cut").await;
 
         mesh.enable("aborts", json!({"counting": "literal"})).await;
@@ -137,9 +132,8 @@ fn an_answer_that_is_cut_off_does_not_count() {
         let mut request = ask(QUESTION);
         request.body["stream"] = json!(true);
         for _ in 0..8 {
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
             let script = format!("x-lab-script: {}", held.to_header());
-            raw.send(by_hand("POST /v1/chat/completions", "aborts", &script, &request.body_text())).await;
+            let mut raw = sent(&mesh, by_hand(CHAT, "aborts", &script, &request.body_text())).await;
             raw.until("data:").await;
         }
         assert_no_answer_counted(&mesh, "aborts").await;
@@ -147,20 +141,20 @@ fn an_answer_that_is_cut_off_does_not_count() {
 }
 
 #[test]
-fn answers_are_asked_for_uncompressed_and_counted_as_unread_where_they_are_not() {
+fn uncompressed_answers_are_requested_and_compressed_ones_counted_as_unread() {
     run(async {
         let gzip = Answer { gzip: true, ..Answer::text(ANSWER) };
         for (shared, agent, asked) in [(&MESH, "identity", "identity"), (&HTTP2, "keep", "gzip, br")] {
             let mesh = shared.get().await;
             mesh.enable(agent, json!({"counting": "literal"})).await;
-            let before = mesh.envoy.stat("wasmcustom.kill_switch.answers_unread").await;
+            let before = counter(&mesh, "answers_unread").await;
             let caller = mesh.caller(agent).with("accept-encoding", "gzip, br");
             for _ in 0..8 {
                 let reply = caller.call(&ask(QUESTION), Some(&gzip)).await.unwrap();
                 assert_eq!((reply.status, reply.header("content-encoding")), (200, "gzip"));
             }
             assert_no_answer_counted(&mesh, agent).await;
-            assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.answers_unread").await - before, 8);
+            assert_eq!(counter(&mesh, "answers_unread").await - before, 8);
             let received = mesh.llm.received_from(agent);
             assert!(received.iter().all(|request| request.header("accept-encoding") == asked), "{agent}");
         }
@@ -173,11 +167,7 @@ fn answers_that_end_in_trailers_count() {
         let mesh = HTTP2.get().await;
         mesh.enable("trailers", json!({})).await;
         let answer = Answer { trailers: vec![("x-cost".to_owned(), "3".to_owned())], ..Answer::text(ANSWER) };
-        let mut statuses = Vec::new();
-        for _ in 0..6 {
-            statuses.push(mesh.caller("trailers").call(&ask(QUESTION), Some(&answer)).await.unwrap().status);
-        }
-        assert_eq!(statuses, SIXTH_REFUSED);
+        assert_eq!(repeated(&mesh.caller("trailers"), &ask(QUESTION), Some(&answer), 6).await, SIXTH_REFUSED);
     });
 }
 
@@ -193,13 +183,9 @@ fn an_internal_redirect_does_not_count_twice() {
         mesh.enable("moved", json!({"counting": "literal"})).await;
         let mut request = ask(QUESTION);
         request.path = "/moved/v1/chat/completions".to_owned();
-        let mut statuses = Vec::new();
-        for _ in 0..6 {
-            statuses.push(mesh.caller("moved").call(&request, None).await.unwrap().status);
-        }
-        assert_eq!(statuses, SIXTH_REFUSED);
+        assert_eq!(repeated(&mesh.caller("moved"), &request, None, 6).await, SIXTH_REFUSED);
         assert_eq!(mesh.llm.received_from("moved").len(), 10, "five calls, each at both places");
-        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.redirected").await, 5);
+        assert_eq!(counter(&mesh, "requests.redirected").await, 5);
         let kill = mesh.kills("moved", 1).await.remove(0);
         assert_eq!((&kill["similar_prompts"], &kill["similar_responses"]), (&json!(5), &json!(4)), "{kill}");
     });

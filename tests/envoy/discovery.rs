@@ -1,10 +1,10 @@
-//! Agents appear in the sidecar by themselves, with the kill switch off, and it learns what they do.
+//! Agents appear in the sidecar by themselves, with the kill switch off, and the sidecar learns their scores.
 
 use lab::mesh::{MeshOptions, SOON};
 use lab::proc::wait_until;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, Shared, looping, run};
+use crate::support::{SIXTH_REFUSED, Shared, deactivated, looping, run};
 
 static MESH: Shared = Shared::new(MeshOptions::default);
 
@@ -14,7 +14,7 @@ const REFUSED: &str = "kill_switch_requests_refused_total";
 fn an_unknown_agent_appears_with_the_kill_switch_off() {
     run(async {
         let mesh = MESH.get().await;
-        assert_eq!(looping(&mesh.caller("team/new@lab"), 8).await, [200; 8], "nobody has switched it on");
+        assert_eq!(looping(&mesh.caller("team/new@lab"), 8).await, [200; 8], "its switch is off");
         wait_until("the agent appears", SOON, || async {
             mesh.api("GET", "/v1/agents/team%2Fnew%40lab", None).await.0 == 200
         })
@@ -28,7 +28,7 @@ fn an_unknown_agent_appears_with_the_kill_switch_off() {
 }
 
 #[test]
-fn scores_arrive_with_what_they_are_made_of() {
+fn scores_arrive_with_their_signals() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("scored", json!({})).await;
@@ -48,12 +48,10 @@ fn scores_arrive_with_what_they_are_made_of() {
 fn refused_calls_are_counted() {
     run(async {
         let mesh = MESH.get().await;
-        mesh.enable("refused", json!({})).await;
-        mesh.deactivate("refused").await;
-        mesh.settled().await;
+        deactivated(&mesh, "refused").await;
         let before = mesh.sidecar_metric(REFUSED).await;
         assert_eq!(looping(&mesh.caller("refused"), 7).await, [403; 7]);
-        wait_until("the sidecar has heard of them", SOON, || async {
+        wait_until("the sidecar has counted them", SOON, || async {
             mesh.sidecar_metric(REFUSED).await >= before + 7.0
         })
         .await;

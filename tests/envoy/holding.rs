@@ -1,4 +1,4 @@
-//! A request is held until it is judged, in either way of holding, and whatever cannot be held passes.
+//! A request is held until it is judged, in both ways of holding. Requests that cannot be held pass.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use lab::proc::wait_until;
 use lab::raw::Raw;
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, chunk, head_by_hand, looping, run};
+use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, head_by_hand, looping, run, sent};
 
-/// `hold: headers`: nothing goes on before the verdict.
+/// `hold: headers`: nothing is forwarded before the verdict.
 static HEADERS: Shared = Shared::new(MeshOptions::default);
-/// `hold: body`, for meshes that cannot set Envoy's flag: the headers go on, the body waits.
+/// `hold: body`, for meshes that cannot set Envoy's flag: the headers are forwarded and the body waits.
 static BODY: Shared = Shared::new(|| MeshOptions {
     filter: json!({"hold": "body"}),
     envoy: Box::new(|config| EnvoyConfig {
@@ -23,10 +23,9 @@ static BODY: Shared = Shared::new(|| MeshOptions {
     ..MeshOptions::default()
 });
 
-const CHAT: &str = "POST /v1/chat/completions";
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// Both meshes, by the value of `hold`, with the kill switch on for an agent.
+/// Returns both meshes with the value of `hold`, and switches the kill switch on for an agent.
 async fn both(agent: &str) -> [(&'static str, Arc<Mesh>); 2] {
     let meshes = [("headers", HEADERS.get().await), ("body", BODY.get().await)];
     for (_, mesh) in &meshes {
@@ -35,15 +34,9 @@ async fn both(agent: &str) -> [(&'static str, Arc<Mesh>); 2] {
     meshes
 }
 
-/// Sends this on a connection of its own; the status of the answer.
+/// Sends bytes on a new connection, and returns the status of the answer.
 async fn status(mesh: &Mesh, request: impl AsRef<[u8]>) -> u16 {
-    let mut raw = Raw::connect(mesh.envoy.address()).await;
-    raw.send(request).await;
-    raw.status().await
-}
-
-async fn outcome(mesh: &Mesh, name: &str) -> u64 {
-    mesh.envoy.stat(&format!("wasmcustom.kill_switch.requests.{name}")).await
+    sent(mesh, request).await.status().await
 }
 
 #[test]
@@ -86,7 +79,7 @@ fn a_request_that_is_held_while_its_agent_is_deactivated_is_refused() {
             assert_eq!(raw.status().await, 403);
         }
         assert!(mesh.llm.received_from("held").is_empty(), "nothing reached the upstream");
-        assert_eq!(outcome(&mesh, "refused_inactive").await, held.len() as u64);
+        assert_eq!(counter(&mesh, "requests.refused_inactive").await, held.len() as u64);
     });
 }
 
@@ -113,17 +106,17 @@ fn bodies_without_a_length_are_judged_and_trailers_end_them() {
 }
 
 #[test]
-fn bodies_over_the_cap_pass_whole_and_are_counted() {
+fn bodies_over_the_limit_pass_in_full_and_are_counted() {
     run(async {
         for (hold, mesh) in both("large").await {
-            let before = outcome(&mesh, "too_large").await;
+            let before = counter(&mesh, "requests.too_large").await;
             let body = ask(&"word ".repeat(300_000)).body_text();
             assert_eq!(status(&mesh, by_hand(CHAT, "large", "", &body)).await, 200, "{hold}");
             let mut chunked = head_by_hand(CHAT, "large", CHUNKED).into_bytes();
             body.as_bytes().chunks(50_000).for_each(|piece| chunked.extend(chunk(piece)));
             chunked.extend(b"0\r\n\r\n");
             assert_eq!(status(&mesh, chunked).await, 200, "{hold}");
-            assert_eq!(outcome(&mesh, "too_large").await - before, 2, "{hold}");
+            assert_eq!(counter(&mesh, "requests.too_large").await - before, 2, "{hold}");
             assert!(mesh.llm.received_from("large").iter().all(|request| request.body == body), "{hold}");
         }
     });
@@ -133,13 +126,13 @@ fn bodies_over_the_cap_pass_whole_and_are_counted() {
 fn requests_without_a_body_pass() {
     run(async {
         for (hold, mesh) in both("bodiless").await {
-            let before = outcome(&mesh, "empty").await;
+            let before = counter(&mesh, "requests.empty").await;
             for start in ["GET /v1/models", "HEAD /v1/models", "POST /v1/chat/completions", "DELETE /v1/files/1"] {
                 let end = if start.starts_with("POST") { "content-length: 0\r\n\r\n" } else { "\r\n" };
                 let request = format!("{}{end}", head_by_hand(start, "bodiless", ""));
                 assert_eq!(status(&mesh, request).await, 200, "{start}, hold: {hold}");
             }
-            assert_eq!(outcome(&mesh, "empty").await - before, 4, "{hold}");
+            assert_eq!(counter(&mesh, "requests.empty").await - before, 4, "{hold}");
         }
     });
 }
@@ -151,8 +144,7 @@ fn a_client_that_waits_for_permission_to_send_its_body_gets_it() {
             let body = ask("hello").body_text();
             let request = by_hand(CHAT, "polite", "expect: 100-continue", &body);
             let (head, _) = request.split_at(request.len() - body.len());
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
-            raw.send(head).await;
+            let mut raw = sent(&mesh, head).await;
             raw.until("100 Continue").await;
             raw.send(&body).await;
             raw.until("200 OK").await;
@@ -163,28 +155,25 @@ fn a_client_that_waits_for_permission_to_send_its_body_gets_it() {
 }
 
 #[test]
-fn what_is_not_plain_http_passes_while_the_agent_is_active_and_is_refused_when_not() {
+fn upgrades_and_grpc_pass_for_an_active_agent_and_are_refused_for_an_inactive_one() {
     run(async {
         for (hold, mesh) in both("other").await {
-            let before = outcome(&mesh, "not_http").await;
-            let mut socket = Raw::connect(mesh.envoy.address()).await;
-            socket.send(upgrade("other")).await;
+            let before = counter(&mesh, "requests.not_http").await;
+            let mut socket = sent(&mesh, upgrade("other")).await;
             assert_eq!(socket.status().await, 101, "{hold}");
             socket.send("anybody there?").await;
             socket.until("anybody there?").await;
             let grpc = format!("{}\r\n{}", head_by_hand(CHAT, "other", GRPC), "0\r\n\r\n");
             assert_eq!(status(&mesh, grpc).await, 200, "{hold}");
-            assert_eq!(outcome(&mesh, "not_http").await - before, 2, "{hold}");
+            assert_eq!(counter(&mesh, "requests.not_http").await - before, 2, "{hold}");
 
             mesh.deactivate("other").await;
             mesh.settled().await;
             assert_eq!(status(&mesh, upgrade("other")).await, 403, "{hold}: an upgrade");
-            // The stream stays open: a refusal must not wait for its end.
+            // The request has no end, and the refusal must not wait for it.
             let open = format!("{}\r\n", head_by_hand("POST /chat.Chat/Talk", "other", GRPC));
-            let mut talk = Raw::connect(mesh.envoy.address()).await;
-            talk.send(open).await;
-            let answer = talk.until("\r\n\r\n").await;
-            assert!(answer.contains("grpc-status: 7"), "{hold}: permission denied in gRPC's own words: {answer}");
+            let answer = sent(&mesh, open).await.until("\r\n\r\n").await;
+            assert!(answer.contains("grpc-status: 7"), "{hold}: gRPC's permission denied: {answer}");
         }
     });
 }

@@ -1,21 +1,21 @@
-//! Whatever a client sends, Envoy lives, its memory stays bounded, and the filter goes on working.
+//! Whatever a client or an upstream sends, Envoy survives, its memory stays bounded, and the filter continues to work.
 
 use std::time::Duration;
 
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
-use lab::raw::Raw;
 use lab::{Answer, prose};
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, chunk, head_by_hand, looping, run};
+use crate::support::{
+    CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, head_by_hand, looping, repeated, run, sent,
+};
 
 static MESH: Shared = Shared::new(MeshOptions::default);
 
-const CHAT: &str = "POST /v1/chat/completions";
 const MIB: u64 = 1 << 20;
 
-/// After anything hostile: the same Envoy, with no worker lost, still judges.
+/// Checks that the same Envoy still judges, and that no worker has lost its VM.
 async fn assert_works(mesh: &Mesh, agent: &str) {
     mesh.enable(agent, json!({})).await;
     assert_eq!(looping(&mesh.caller(agent).without_keep_alive(), 6).await, SIXTH_REFUSED, "the filter still works");
@@ -24,7 +24,7 @@ async fn assert_works(mesh: &Mesh, agent: &str) {
 }
 
 #[test]
-fn headers_that_are_no_text_do_no_harm() {
+fn headers_and_paths_that_are_not_text_do_no_harm() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("odd", json!({})).await;
@@ -38,45 +38,32 @@ fn headers_that_are_no_text_do_no_harm() {
             ("content-type", b"application/json; charset=\xe9"),
         ];
         for (name, value) in odd {
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
             let own = if name == "x-agent-id" { "" } else { "x-agent-id: odd\r\n" };
-            raw.send(format!("POST /v1/chat/completions HTTP/1.1\r\nhost: llm\r\n{own}{name}: ")).await;
-            raw.send(value).await;
-            raw.send(format!("\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())).await;
-            let status = raw.status().await;
-            assert_eq!(status, 200, "{name}: {value:?}");
+            let before = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: llm\r\n{own}{name}: ");
+            let after = format!("\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+            let request = [before.as_bytes(), value, after.as_bytes()].concat();
+            assert_eq!(sent(&mesh, request).await.status().await, 200, "{name}: {value:?}");
         }
+        let path = b"POST /\xff\xfe/v1/messages HTTP/1.1\r\nhost: llm\r\nx-agent-id: odd\r\n\
+                     content-length: 2\r\nconnection: close\r\n\r\n{}";
+        assert!(sent(&mesh, path).await.status().await < 500);
         assert_works(&mesh, "after-odd-headers").await;
     });
 }
 
 #[test]
-fn a_path_that_is_no_text_does_no_harm() {
-    run(async {
-        let mesh = MESH.get().await;
-        mesh.enable("odd-path", json!({})).await;
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(b"POST /\xff\xfe/v1/messages HTTP/1.1\r\nhost: llm\r\nx-agent-id: odd-path\r\n").await;
-        raw.send("content-length: 2\r\nconnection: close\r\n\r\n{}").await;
-        assert!(raw.status().await < 500);
-        assert_works(&mesh, "after-odd-path").await;
-    });
-}
-
-#[test]
-fn a_body_of_20_mb_passes_whole_and_is_counted() {
+fn a_body_of_20_mb_passes_in_full_and_is_counted() {
     run(async {
         let mesh = MESH.get().await;
         let agent = "large";
         mesh.enable(agent, json!({})).await;
-        let before = mesh.envoy.stat("wasmcustom.kill_switch.requests.too_large").await;
+        let before = counter(&mesh, "requests.too_large").await;
         let request = ask(&"word ".repeat(4 << 20));
         let body = request.body_text();
         assert!(body.len() as u64 > 20 * MIB);
         assert_eq!(mesh.caller(agent).call(&request, None).await.unwrap().status, 200, "with a length");
 
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(head_by_hand(CHAT, agent, "transfer-encoding: chunked\r\n")).await;
+        let mut raw = sent(&mesh, head_by_hand(CHAT, agent, "transfer-encoding: chunked\r\n")).await;
         for piece in body.as_bytes().chunks(300_000) {
             raw.send(chunk(piece)).await;
         }
@@ -92,21 +79,18 @@ fn a_body_of_20_mb_passes_whole_and_is_counted() {
 }
 
 #[test]
-fn a_body_that_drips_is_judged_when_its_last_byte_is_there() {
+fn a_body_sent_byte_by_byte_is_judged_after_its_last_byte() {
     run(async {
         let mesh = MESH.get().await;
         let agent = "dripping";
         mesh.enable(agent, json!({})).await;
         let question = ask("Has order #1 been shipped by now, and if not, why has it not been shipped?");
         let answer = Answer::text("I could not determine the shipping status of that order.");
-        for _ in 0..5 {
-            assert_eq!(mesh.caller(agent).call(&question, Some(&answer)).await.unwrap().status, 200);
-        }
+        assert_eq!(repeated(&mesh.caller(agent), &question, Some(&answer), 5).await, [200; 5]);
         let body = question.body_text();
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(head_by_hand(CHAT, agent, &format!("content-length: {}\r\n", body.len()))).await;
+        let mut raw = sent(&mesh, head_by_hand(CHAT, agent, &format!("content-length: {}\r\n", body.len()))).await;
         for byte in body.as_bytes() {
-            assert!(raw.is_silent(), "no verdict before the body is whole");
+            assert!(raw.is_silent(), "there is no verdict before the body is complete");
             raw.send([*byte]).await;
             // The bytes are meant to arrive one by one.
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -134,13 +118,12 @@ fn invented_agent_ids_do_not_grow_memory() {
         let grown = after.saturating_sub(before);
         eprintln!("memory: {} KiB before, {} KiB grown by 2,000 invented agents", before >> 10, grown >> 10);
         assert!(grown < 32 * MIB, "{grown} bytes for 2,000 agents");
-        let strangers = mesh.envoy.stat("wasmcustom.kill_switch.requests.bad_agent_id").await;
-        assert_eq!(strangers, 0);
+        assert_eq!(counter(&mesh, "requests.bad_agent_id").await, 0);
         assert_works(&mesh, "after-invented").await;
     });
 }
 
-/// One call of each agent, some at a time.
+/// Makes one call of each agent, twenty at a time.
 async fn call_as(mesh: &Mesh, agents: impl Iterator<Item = String>) {
     let agents: Vec<String> = agents.collect();
     let shared = mesh.caller("");
@@ -158,7 +141,7 @@ async fn call_as(mesh: &Mesh, agents: impl Iterator<Item = String>) {
     }
 }
 
-/// What the process holds, in bytes: the modules' memory is not in Envoy's own figures.
+/// Returns the resident memory of the process in bytes: Envoy's own figures do not include the modules' memory.
 async fn memory(mesh: &Mesh) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{}/statm", mesh.envoy.id())).unwrap();
     let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -166,7 +149,7 @@ async fn memory(mesh: &Mesh) -> u64 {
 }
 
 #[test]
-fn answers_that_make_no_sense_pass_whole() {
+fn senseless_answers_pass_in_full() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("babel", json!({})).await;
@@ -207,7 +190,7 @@ fn answers_that_make_no_sense_pass_whole() {
 }
 
 #[test]
-fn bodies_that_make_no_sense_pass() {
+fn senseless_bodies_pass() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("senseless", json!({})).await;
@@ -224,11 +207,9 @@ fn bodies_that_make_no_sense_pass() {
         ];
         for body in bodies {
             let start: String = body.chars().take(40).collect();
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
-            raw.send(by_hand(CHAT, "senseless", "", &body)).await;
-            assert_eq!(raw.status().await, 200, "{start:?}");
+            assert_eq!(sent(&mesh, by_hand(CHAT, "senseless", "", &body)).await.status().await, 200, "{start:?}");
         }
-        assert!(mesh.envoy.stat("wasmcustom.kill_switch.requests.malformed").await >= 3);
+        assert!(counter(&mesh, "requests.malformed").await >= 3);
         assert_works(&mesh, "after-senseless").await;
     });
 }

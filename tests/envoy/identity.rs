@@ -1,12 +1,11 @@
-//! Who the agent is: each source is understood, their order holds, and what is no id is never passed over.
+//! Who the agent is: each source works, their order holds, and a malformed id is not replaced by another source.
 
 use lab::EnvoyConfig;
 use lab::mesh::{Mesh, MeshOptions};
-use lab::raw::Raw;
 use lab::tls::{Peer, Tls};
 use serde_json::{Value, json};
 
-use crate::support::{Shared, ask, by_hand, run};
+use crate::support::{Shared, ask, by_hand, counter, deactivated, run, sent};
 
 static MESH: Shared = Shared::new(|| MeshOptions {
     filter: json!({"agent_id": [
@@ -44,44 +43,37 @@ fn jwt_filter() -> Value {
     })
 }
 
-const CHAT: &str = "/v1/chat/completions";
-/// `printf 'sk-lab-123' | sha256sum`, its first half.
+const PATH: &str = "/v1/chat/completions";
+/// The first half of `printf 'sk-lab-123' | sha256sum`.
 const KEY_AGENT: &str = "key:5b1f26a118382850d23f404999e928e0";
 
-/// Calls with this path and these header lines; the answer, head and body.
+/// Calls with this path and these header lines, and returns the response, head and body.
 async fn call(mesh: &Mesh, path: &str, headers: &str) -> String {
     let body = ask("hello").body_text();
-    let mut raw = Raw::connect(mesh.envoy.address()).await;
-    raw.send(by_hand(&format!("POST {path}"), "", headers, &body).replace("x-agent-id: \r\n", "")).await;
-    raw.to_end().await
-}
-
-async fn inactive(mesh: &Mesh, agent: &str) {
-    mesh.enable(agent, json!({})).await;
-    mesh.deactivate(agent).await;
-    mesh.settled().await;
+    let request = by_hand(&format!("POST {path}"), "", headers, &body).replace("x-agent-id: \r\n", "");
+    sent(mesh, request).await.to_end().await
 }
 
 #[test]
-fn each_source_tells_the_agent_and_the_first_that_holds_anything_wins() {
+fn each_source_names_the_agent_and_the_first_with_a_value_wins() {
     run(async {
         let mesh = MESH.get().await;
         for agent in ["by-jwt", "by-path", "by-whole", "by-header", KEY_AGENT] {
-            inactive(&mesh, agent).await;
+            deactivated(&mesh, agent).await;
         }
         let (header, key) = ("x-agent-id: by-header", "authorization: Bearer sk-lab-123");
-        let (path, whole) = (format!("/agents/by-path{CHAT}"), format!("/whole/by-whole{CHAT}"));
+        let (path, whole) = (format!("/agents/by-path{PATH}"), format!("/whole/by-whole{PATH}"));
         let everything = format!("{JWT}\r\n{header}\r\n{key}");
         let all_but_jwt = format!("{header}\r\n{key}");
         let cases: [(&str, &str, &str); 8] = [
-            (CHAT, JWT, "by-jwt"),
+            (PATH, JWT, "by-jwt"),
             (&path, "accept: */*", "by-path"),
             (&whole, "accept: */*", "by-whole"),
-            (CHAT, header, "by-header"),
-            (CHAT, key, KEY_AGENT),
+            (PATH, header, "by-header"),
+            (PATH, key, KEY_AGENT),
             (&path, &everything, "by-jwt"),
             (&path, &all_but_jwt, "by-path"),
-            (CHAT, &all_but_jwt, "by-header"),
+            (PATH, &all_but_jwt, "by-header"),
         ];
         for (path, headers, agent) in cases {
             let answer = call(&mesh, path, headers).await;
@@ -92,7 +84,7 @@ fn each_source_tells_the_agent_and_the_first_that_holds_anything_wins() {
 }
 
 #[test]
-fn a_prefix_is_taken_out_of_the_path_unless_it_is_to_stay() {
+fn a_prefix_is_stripped_from_the_path_unless_configured_otherwise() {
     run(async {
         let mesh = MESH.get().await;
         let cases = [
@@ -111,25 +103,28 @@ fn a_prefix_is_taken_out_of_the_path_unless_it_is_to_stay() {
 }
 
 #[test]
-fn what_is_no_id_is_not_passed_over_for_another_source() {
+fn a_malformed_id_is_not_replaced_by_another_source() {
     run(async {
         let mesh = MESH.get().await;
-        inactive(&mesh, "by-header").await;
-        let before = mesh.envoy.stat("wasmcustom.kill_switch.requests.bad_agent_id").await;
-        let too_long = format!("/agents/{}{CHAT}", "x".repeat(129));
+        deactivated(&mesh, "by-header").await;
+        let before = counter(&mesh, "requests.bad_agent_id").await;
+        let too_long = format!("/agents/{}{PATH}", "x".repeat(129));
         for path in ["/agents/not%20one/v1/chat/completions", &too_long] {
             let answer = call(&mesh, path, "x-agent-id: by-header").await;
-            assert!(answer.starts_with("HTTP/1.1 200"), "{path} is no id, and not by-header's call: {answer}");
+            assert!(
+                answer.starts_with("HTTP/1.1 200"),
+                "{path} has a malformed id and is not a call of by-header: {answer}"
+            );
         }
-        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.bad_agent_id").await - before, 2);
-        let before = mesh.envoy.stat("wasmcustom.kill_switch.requests.no_agent").await;
-        assert!(call(&mesh, CHAT, "accept: */*").await.starts_with("HTTP/1.1 200"), "no id at all passes");
-        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.no_agent").await - before, 1);
+        assert_eq!(counter(&mesh, "requests.bad_agent_id").await - before, 2);
+        let before = counter(&mesh, "requests.no_agent").await;
+        assert!(call(&mesh, PATH, "accept: */*").await.starts_with("HTTP/1.1 200"), "a request without an id passes");
+        assert_eq!(counter(&mesh, "requests.no_agent").await - before, 1);
     });
 }
 
 #[test]
-fn a_certificate_names_the_agent_and_who_has_no_name_is_refused_where_one_is_required() {
+fn a_certificate_names_the_agent_and_requests_without_an_id_are_refused_if_one_is_required() {
     const SPIFFE: &str = "spiffe://lab.test/agents/a7";
     let Some(tls) = Tls::make(SPIFFE) else { return };
     run(async {
@@ -143,7 +138,7 @@ fn a_certificate_names_the_agent_and_who_has_no_name_is_refused_where_one_is_req
             ..MeshOptions::default()
         })
         .await;
-        inactive(&mesh, SPIFFE).await;
+        deactivated(&mesh, SPIFFE).await;
         let cases = [
             (Peer::Certified, "someone-else", "403", "Agent spiffe://lab.test/agents/a7 is inactive"),
             (Peer::Anonymous, "someone-else", "200", "chat.completion"),
@@ -151,7 +146,7 @@ fn a_certificate_names_the_agent_and_who_has_no_name_is_refused_where_one_is_req
             (Peer::Anonymous, "", "400", "missing_agent_id"),
         ];
         for (peer, header, status, words) in cases {
-            let request = by_hand(&format!("POST {CHAT}"), header, "", &ask("hello").body_text());
+            let request = by_hand(&format!("POST {PATH}"), header, "", &ask("hello").body_text());
             let answer = tls.call(mesh.envoy.address(), peer, &request).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{peer:?} {header:?}: {answer}");
             assert!(answer.contains(words), "{peer:?} {header:?}: {answer}");

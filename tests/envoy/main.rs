@@ -1,4 +1,4 @@
-//! The filter in a real Envoy, with the real sidecar: one file per promise.
+//! The filter in a real Envoy with the real sidecar: a file for each promise.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 

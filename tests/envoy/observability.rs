@@ -1,13 +1,12 @@
-//! Operators see what happens: metrics, the access log, and a configuration error that names its field.
+//! What operators see: metrics, the access log, and a configuration error that names its field.
 
 use agent_kill_switch::metrics;
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::{Envoy, wait_until, wait_until_some, wasm_module};
-use lab::raw::Raw;
 use lab::{Answer, EnvoyConfig, Filter, MockLlm, envoy_yaml};
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, Shared, ask, by_hand, looping, run};
+use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, looping, run, sent};
 
 static MESH: Shared = Shared::new(|| MeshOptions {
     envoy: Box::new(|config| EnvoyConfig { access_log: Some(ACCESS_LOG.to_owned()), ..config }),
@@ -18,7 +17,7 @@ const ACCESS_LOG: &str = "%FILTER_STATE(wasm.kill_switch_agent:PLAIN)% %FILTER_S
                           %FILTER_STATE(wasm.kill_switch_verdict:PLAIN)% %RESPONSE_CODE% %RESPONSE_CODE_DETAILS%";
 
 #[test]
-fn every_metric_is_there_from_the_start_for_envoy_and_for_prometheus() {
+fn every_metric_exists_from_the_start_in_envoy_and_for_prometheus() {
     run(async {
         let mesh = MESH.get().await;
         let (stats, prometheus) = (mesh.envoy.get("/stats").await, mesh.envoy.prometheus().await);
@@ -31,7 +30,7 @@ fn every_metric_is_there_from_the_start_for_envoy_and_for_prometheus() {
 }
 
 #[test]
-fn every_kind_of_request_moves_its_metric() {
+fn every_kind_of_request_is_counted() {
     run(async {
         let mesh = Mesh::start().await;
         for (agent, settings) in [
@@ -48,23 +47,21 @@ fn every_kind_of_request_moves_its_metric() {
         mesh.enable("odd", json!({})).await;
         let body = ask("hello").body_text();
         let gzip = format!("x-lab-script: {}", Answer { gzip: true, ..Answer::text("hello") }.to_header());
-        let chat = "POST /v1/chat/completions";
         for request in [
-            by_hand(chat, "", "", &body),
+            by_hand(CHAT, "", "", &body),
             by_hand("GET /v1/models", "odd", "", ""),
-            by_hand(chat, "odd", "content-type: application/grpc", &body),
-            by_hand(chat, "odd", "content-encoding: gzip", &body),
-            by_hand(chat, "odd", &gzip, &body),
-            by_hand(chat, "odd", "", "{\"messages\": [}"),
-            by_hand(chat, "odd", "", &"x".repeat(2 << 20)),
+            by_hand(CHAT, "odd", "content-type: application/grpc", &body),
+            by_hand(CHAT, "odd", "content-encoding: gzip", &body),
+            by_hand(CHAT, "odd", &gzip, &body),
+            by_hand(CHAT, "odd", "", "{\"messages\": [}"),
+            by_hand(CHAT, "odd", "", &"x".repeat(2 << 20)),
         ] {
-            let mut raw = Raw::connect(mesh.envoy.address()).await;
-            raw.send(request).await;
+            let mut raw = sent(&mesh, request).await;
             assert_eq!(raw.status().await, 200);
             raw.to_end().await;
         }
         let expected = [
-            // Five of each loop, all seven of the observed one, and the answer that could not be read.
+            // Five calls of each stopped loop, seven of the observed one, and the call whose answer could not be read.
             ("requests.allowed", 5 + 5 + 7 + 1),
             ("requests.tripped", 2),
             ("requests.refused_inactive", 1),
@@ -99,7 +96,7 @@ fn every_kind_of_request_moves_its_metric() {
 }
 
 #[test]
-fn the_access_log_tells_agent_score_and_verdict() {
+fn the_access_log_has_agent_score_and_verdict() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("logged", json!({})).await;
@@ -112,10 +109,10 @@ fn the_access_log_tells_agent_score_and_verdict() {
         .await;
         assert_eq!(lines[0], "logged 0 allow 200 via_upstream");
         assert_eq!(lines[5], "logged 13 agent_inactive 403 agent_inactive", "the request that showed the loop");
-        assert_eq!(lines[6], "logged - agent_inactive 403 agent_inactive", "one that was not even judged");
+        assert_eq!(lines[6], "logged - agent_inactive 403 agent_inactive", "a request that was not judged");
         let log = mesh.envoy.log();
         let line = log.lines().find(|line| line.contains("agent logged deactivated")).unwrap();
-        assert!(line.contains("(score 13, threshold 10)"), "a line that a person can act on: {line}");
+        assert!(line.contains("(score 13, threshold 10)"), "{line}");
     });
 }
 
@@ -132,9 +129,9 @@ fn a_configuration_error_stops_envoy_with_a_line_that_names_the_field() {
             let plain = EnvoyConfig::new(llm.address());
             let yaml = envoy_yaml(&plain.with_filter(Filter::new(wasm_module(), config.clone()), llm.address()));
             let log = Envoy::try_start(&yaml, 2).await.err().unwrap_or_else(|| panic!("Envoy starts with {config}"));
-            let told =
+            let found =
                 log.lines().any(|line| line.contains("agent kill switch: the configuration") && line.contains(words));
-            assert!(told, "{config}: {log}");
+            assert!(found, "{config}: {log}");
         }
     });
 }

@@ -1,5 +1,5 @@
-//! The services' own Python clients, through Envoy: healthy use is untouched, and a kill is an error that they raise at
-//! once, without trying again, in words that a person can act on.
+//! The services' own Python clients through Envoy: healthy use is not affected, and a kill is an error that they raise at
+//! once, without a retry, with a message that says what to do.
 
 use lab::mesh::MeshOptions;
 use lab::proc::{Outcome, PythonClient};
@@ -11,7 +11,7 @@ use crate::support::{Shared, run};
 static MESH: Shared =
     Shared::new(|| MeshOptions { filter: json!({"dashboard_url": "http://dashboard.test"}), ..MeshOptions::default() });
 
-/// Library, further arguments, and what it raises when permission is denied.
+/// Library, further arguments, and the exception that it raises if permission is denied.
 const CLIENTS: [(&str, &[&str], &str); 8] = [
     ("openai", &[], "PermissionDeniedError"),
     ("openai", &["--stream"], "PermissionDeniedError"),

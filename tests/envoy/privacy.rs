@@ -1,4 +1,4 @@
-//! What agents and models say stays between them, unless the operator asks for an excerpt of what was repeated.
+//! Texts of agents and models are not stored, unless the operator asks for an excerpt of the repeated prompt.
 
 use std::path::Path;
 
@@ -6,25 +6,23 @@ use lab::Answer;
 use lab::mesh::{Mesh, MeshOptions};
 use serde_json::{Value, json};
 
-use crate::support::{ask, run};
+use crate::support::{SIXTH_REFUSED, ask, repeated, run};
 
 const QUESTION: &str = "quetzalcoatl asks for the secret recipe of the house";
 const ANSWER: &str = "the xylophonist must not be told the recipe of the house";
 
-/// Six calls that end in a kill; the mesh, once all reports have arrived, and the kill.
+/// Makes six calls that end in a kill. Returns the mesh after all reports have arrived, and the kill.
 async fn killed(filter: Value) -> (Mesh, Value) {
     let mesh = Mesh::with(MeshOptions { filter, ..MeshOptions::default() }).await;
     mesh.enable("private", json!({})).await;
-    for call in 1..=6 {
-        let reply = mesh.caller("private").call(&ask(QUESTION), Some(&Answer::text(ANSWER))).await.unwrap();
-        assert_eq!(reply.status, if call < 6 { 200 } else { 403 });
-    }
+    let answer = Answer::text(ANSWER);
+    assert_eq!(repeated(&mesh.caller("private"), &ask(QUESTION), Some(&answer), 6).await, SIXTH_REFUSED);
     mesh.scores("private", 6).await;
     let kill = mesh.kills("private", 1).await.remove(0);
     (mesh, kill)
 }
 
-/// The files of a folder that contain a word.
+/// Returns the files of a folder that contain a word.
 fn files_with(folder: &Path, word: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
     let has_word = |path: &Path| {
@@ -47,12 +45,12 @@ fn no_text_of_prompts_or_answers_is_logged_or_stored() {
 }
 
 #[test]
-fn with_evidence_a_kill_tells_the_beginning_of_what_was_repeated_and_no_log_does() {
+fn with_evidence_a_kill_has_the_beginning_of_the_repeated_prompt_and_logs_have_not() {
     run(async {
         let (mesh, kill) = killed(json!({"evidence": "excerpt"})).await;
         assert!(kill["excerpt"].as_str().unwrap_or_default().contains("quetzalcoatl"), "{kill}");
         assert_eq!(files_with(mesh.envoy.folder(), "quetzalcoatl"), [""; 0], "at Envoy");
         assert!(!mesh.sidecar.log().contains("quetzalcoatl"), "in the sidecar's log");
-        assert_eq!(files_with(mesh.sidecar.folder(), "xylophonist"), [""; 0], "answers are never told");
+        assert_eq!(files_with(mesh.sidecar.folder(), "xylophonist"), [""; 0], "answers are never stored");
     });
 }

@@ -1,4 +1,4 @@
-//! A person's word reaches every worker: deactivated within a quarter of a second, activated as soon as it is applied.
+//! Changes by a person reach every worker: a deactivation within a quarter of a second, an activation once it is applied.
 
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ fn a_deactivated_agent_is_refused_by_every_worker_at_once_and_an_activated_one_i
     });
 }
 
-/// Deactivates the agent while it calls on many connections; how long after the API's answer, and after the request to
-/// it, the last call began that was still served.
+/// Deactivates the agent while it calls on many connections. Returns how long after the API's answer, and after the request
+/// to the API, the last call began that was still served.
 async fn deactivate_under_load(mesh: &Mesh) -> (Duration, Duration) {
     let callers: Vec<_> = (0..CONNECTIONS).map(|_| tokio::spawn(call_until_refused(mesh.caller("bot")))).collect();
     let asked = Instant::now();
@@ -52,7 +52,7 @@ async fn deactivate_under_load(mesh: &Mesh) -> (Duration, Duration) {
     (last_served.saturating_duration_since(answered), last_served.duration_since(asked))
 }
 
-/// Calls until refused; when the last call that was served began.
+/// Calls until refused, and returns when the last served call began.
 async fn call_until_refused(caller: Caller) -> Instant {
     let mut last_served = Instant::now();
     loop {
@@ -66,7 +66,7 @@ async fn call_until_refused(caller: Caller) -> Instant {
     }
 }
 
-/// Calls on new connections until each worker has taken some; the statuses that came back, each once.
+/// Calls on new connections until each worker has taken some, and returns the distinct statuses.
 async fn all_workers(mesh: &Mesh) -> Vec<u16> {
     let caller = mesh.caller("bot").without_keep_alive();
     let before = mesh.connections().await;

@@ -1,9 +1,10 @@
-//! What `kill-switch replay` says of a recording is what the filter does to it: the same call is refused, with the same
-//! score, for a reason in words.
+//! `kill-switch replay` predicts what the filter does to a recording: the same call is refused, with the same score and a
+//! reason.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lab::chat::Request;
@@ -12,7 +13,7 @@ use lab::proc::binary;
 use lab::{Answer, Format, recordings};
 use serde_json::{Value, json};
 
-/// Calls of the longest public run that is played: each is a request through a real proxy.
+/// The longest public run that is played, in calls.
 const CALLS_MAX: usize = 60;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,7 +41,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The first loops and healthy runs of a file that are short enough.
+/// Returns the first loops and healthy runs of a file that are short enough.
 fn sample(file: &Path) -> Vec<String> {
     let output = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -58,7 +59,7 @@ fn sample(file: &Path) -> Vec<String> {
     taken
 }
 
-/// What `replay` says of each run.
+/// Returns the prediction of `replay` for each run.
 fn replayed(lines: &[String]) -> Vec<Value> {
     let mut replay = Command::new(binary("kill-switch", "KILL_SWITCH_BIN"))
         .args(["replay", "--json", "-"])
@@ -78,7 +79,8 @@ fn replayed(lines: &[String]) -> Vec<Value> {
     runs
 }
 
-/// The runs of these lines, in the order in which `replay` lists them. Read anew, so that both cannot err alike.
+/// Returns the runs of these lines, in the order in which `replay` lists them. This does not use the code of `replay`, so
+/// that the two cannot share a mistake.
 fn runs(lines: &[String]) -> Vec<Vec<Exchange>> {
     let mut runs: Vec<(Value, Vec<Exchange>)> = Vec::new();
     for line in lines {
@@ -122,22 +124,21 @@ fn recorded(path: &str, request: &Value, response: &Value, status: u16) -> Excha
         Some(stream) => Answer::text(streamed_text(stream)),
         None => Answer { raw: Some(response.to_string()), ..Answer::default() },
     };
-    let request = Request { format: Format::Other, path: path.to_owned(), headers: Vec::new(), body: request.clone() };
-    Exchange { request, answer: Answer { status, ..answer } }
+    Exchange { request: Request::new(Format::Other, path, request.clone()), answer: Answer { status, ..answer } }
 }
 
-/// What a recorded stream says: the mock LLM streams it anew.
+/// Returns the text of a recorded stream, which the mock LLM streams again.
 fn streamed_text(stream: &str) -> String {
     let events = stream.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
     events.map(|event| event["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// A mesh whose upstream answers what was recorded.
+/// A mesh whose upstream gives the recorded answers.
 struct Stage {
     mesh: Mesh,
     answer: Arc<Mutex<Answer>>,
-    /// Agents so far: each run gets one of its own.
-    agents: Mutex<usize>,
+    /// The number of agents so far: each run gets its own.
+    agents: AtomicUsize,
 }
 
 impl Stage {
@@ -146,10 +147,10 @@ impl Stage {
         let answer = Arc::new(Mutex::new(Answer::default()));
         let next = Arc::clone(&answer);
         mesh.llm.decide(move |_| Some(next.lock().unwrap().clone()));
-        Stage { mesh, answer, agents: Mutex::new(0) }
+        Stage { mesh, answer, agents: AtomicUsize::new(0) }
     }
 
-    /// Plays the runs of these lines and holds each to what `replay` says. Returns how many there were.
+    /// Plays the runs of these lines and compares each with the prediction of `replay`. Returns the number of runs.
     async fn play(&self, lines: &[String]) -> usize {
         let (runs, expected) = (runs(lines), replayed(lines));
         assert_eq!(runs.len(), expected.len());
@@ -160,12 +161,7 @@ impl Stage {
     }
 
     async fn play_run(&self, calls: &[Exchange], said: &Value) {
-        let number = {
-            let mut agents = self.agents.lock().unwrap();
-            *agents += 1;
-            *agents
-        };
-        let agent = format!("recorded-{number}");
+        let agent = format!("recorded-{}", self.agents.fetch_add(1, Ordering::Relaxed));
         self.mesh.enable(&agent, json!({})).await;
         let caller = self.mesh.caller(&agent);
         let mut refused_at = None;

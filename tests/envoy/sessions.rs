@@ -1,4 +1,4 @@
-//! Sessions of one agent do not add up to a loop, and a session that loops is one.
+//! Sessions of one agent do not add up to a loop, but one session can be a loop.
 
 use lab::mesh::MeshOptions;
 use lab::{Answer, prose};
@@ -9,10 +9,10 @@ use crate::support::{SIXTH_REFUSED, Shared, ask, looping, run};
 static MESH: Shared =
     Shared::new(|| MeshOptions { filter: json!({"session_header": "x-session-id"}), ..MeshOptions::default() });
 
-/// Twenty calls that differ in a number only, each with an answer of its own; the statuses.
+/// Makes twenty calls that differ only in a number, each with its own answer, and returns the statuses.
 async fn twenty_tickets(agent: &str, session: impl Fn(u64) -> String) -> Vec<u16> {
     let mesh = MESH.get().await;
-    // Literally, a repeated question counts whatever the answer: without sessions this is a loop.
+    // With literal counting a repeated question counts whatever the answer is, so without sessions this is a loop.
     mesh.enable(agent, json!({"counting": "literal"})).await;
     let mut statuses = Vec::new();
     for ticket in 0..20 {
@@ -45,6 +45,10 @@ fn a_session_that_loops_stops_its_agent() {
         let healthy = mesh.caller("session").with("x-session-id", "healthy");
         assert_eq!(healthy.call(&ask("What is new?"), None).await.unwrap().status, 200);
         assert_eq!(looping(&mesh.caller("session").with("x-session-id", "stuck"), 6).await, SIXTH_REFUSED);
-        assert_eq!(healthy.call(&ask("And now?"), None).await.unwrap().status, 403, "the agent is inactive, all of it");
+        assert_eq!(
+            healthy.call(&ask("And now?"), None).await.unwrap().status,
+            403,
+            "the agent is inactive in all sessions"
+        );
     });
 }

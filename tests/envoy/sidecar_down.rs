@@ -1,4 +1,4 @@
-//! Without its sidecar Envoy goes on: traffic passes, the last known policy stays in force, and no kill is lost.
+//! Without its sidecar Envoy continues: traffic passes, the last known policy stays in force, and no kill is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,16 +6,16 @@ use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, ask, chatting, looping, run};
+use crate::support::{SIXTH_REFUSED, ask, chatting, counter, looping, run};
 
-const OUTBOX_DEPTH: &str = "wasmcustom.kill_switch.outbox_depth";
+const OUTBOX_DEPTH: &str = "outbox_depth";
 
 #[test]
 fn traffic_passes_while_the_sidecar_was_never_started_and_policy_arrives_once_it_is() {
     run(async {
         let mut mesh = Mesh::with(MeshOptions { sidecar_runs: false, ..MeshOptions::default() }).await;
         assert_eq!(looping(&mesh.caller("early"), 8).await, [200; 8]);
-        assert_eq!(mesh.envoy.stat("wasmcustom.kill_switch.requests.no_policy").await, 8);
+        assert_eq!(counter(&mesh, "requests.no_policy").await, 8);
         mesh.sidecar.resume().await;
         mesh.enable("early", json!({})).await;
         assert_eq!(looping(&mesh.caller("early"), 6).await, SIXTH_REFUSED);
@@ -44,7 +44,7 @@ fn with_deny_calls_are_refused_until_the_first_policy_arrives() {
 }
 
 #[test]
-fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
+fn after_the_sidecar_stops_the_last_known_policy_stays_in_force() {
     run(async {
         let mut mesh = Mesh::start().await;
         for agent in ["killed", "loops-later", "off", "stopped"] {
@@ -74,7 +74,7 @@ fn a_sidecar_that_stops_half_way_leaves_the_last_known_policy_in_force() {
 }
 
 #[test]
-fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undoes_it() {
+fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_does_not_undo_it() {
     run(async {
         let mut mesh = Mesh::start().await;
         for (agent, calls_before_crash) in [("before", 5), ("after", 6)] {
@@ -82,7 +82,7 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undo
             let caller = mesh.caller(agent);
             looping(&caller, calls_before_crash).await;
             mesh.sidecar.kill();
-            // The report is on its way, or has just been taken without our being told.
+            // The report is being sent, or was accepted just before the crash without an answer.
             assert_eq!(looping(&caller, 1).await, [403], "{agent}");
             if agent == "before" {
                 report_waits(&mesh).await;
@@ -95,16 +95,16 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_nothing_undo
     });
 }
 
-/// Waits until a report was sent in vain, and is kept.
+/// Waits until a report could not be delivered, and is kept.
 async fn report_waits(mesh: &Mesh) {
-    wait_until("a report is sent in vain", SOON, || async {
-        mesh.envoy.log().contains("a kill report waits for the sidecar") && mesh.envoy.stat(OUTBOX_DEPTH).await == 1
+    wait_until("a report cannot be delivered", SOON, || async {
+        mesh.envoy.log().contains("a kill report waits for the sidecar") && counter(mesh, OUTBOX_DEPTH).await == 1
     })
     .await;
 }
 
-/// Brings the sidecar back, which still says "active" until the report has arrived, and changes the agent's settings,
-/// so that it says so aloud. The agent calls all the while.
+/// Starts the sidecar again and changes the agent's settings, so that the sidecar sends a policy that is still active until
+/// the report has arrived. The agent calls all the time and must always be refused.
 async fn never_served_while(mesh: &mut Mesh, agent: &str) {
     let caller = mesh.caller(agent).without_keep_alive();
     let done = AtomicBool::new(false);
@@ -117,7 +117,7 @@ async fn never_served_while(mesh: &mut Mesh, agent: &str) {
         mesh.sidecar.resume().await;
         mesh.enable(agent, json!({"kill_switch_window_size": 30})).await;
         mesh.kills(agent, 1).await;
-        wait_until("the outbox is empty", SOON, || async { mesh.envoy.stat(OUTBOX_DEPTH).await == 0 }).await;
+        wait_until("the outbox is empty", SOON, || async { counter(mesh, OUTBOX_DEPTH).await == 0 }).await;
         done.store(true, Ordering::Relaxed);
     };
     tokio::join!(hammer, recovery);

@@ -1,4 +1,4 @@
-//! A sidecar that answers nonsense does no harm: what cannot be read whole is not applied, and traffic goes on.
+//! A sidecar that answers nonsense does no harm: an answer that is not entirely valid is not applied, and traffic continues.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{SIXTH_REFUSED, chatting, looping, run};
 
-/// What stands in for the sidecar: it answers every sync with what it is told to, and every report with a status.
+/// A replacement for the sidecar that answers every sync as it is told, and every report with a status.
 struct Liar {
     server: MockLlm,
     says: Arc<Mutex<Answer>>,
@@ -27,7 +27,7 @@ impl Liar {
         Self { server, says }
     }
 
-    /// A mesh that takes it for the sidecar, once its first policy is in force.
+    /// Starts a mesh that uses it as sidecar, and waits for the first policy.
     async fn mesh(&self, filter: Value) -> Mesh {
         let address = self.server.address();
         let mesh = Mesh::with(MeshOptions {
@@ -41,11 +41,11 @@ impl Liar {
         mesh
     }
 
-    /// Answers this from now on, and waits until it has been heard several times.
+    /// Gives this answer from now on, and waits until it has been sent several times.
     async fn say(&self, answer: Answer) {
         *self.says.lock().unwrap() = answer;
         let before = self.polls();
-        wait_until("the answer was heard", SOON, || async { self.polls() >= before + 3 }).await;
+        wait_until("the answer was sent", SOON, || async { self.polls() >= before + 3 }).await;
     }
 
     fn polls(&self) -> usize {
@@ -73,7 +73,7 @@ fn a_sidecar_that_answers_nonsense_leaves_traffic_and_the_last_known_policy_alon
 }
 
 #[test]
-fn a_sidecar_that_has_not_heard_of_a_kill_does_not_undo_it_and_only_an_activation_does() {
+fn a_sidecar_that_does_not_know_of_a_kill_does_not_undo_it_and_only_an_activation_does() {
     run(async {
         let liar = Liar::start(500).await;
         let mesh = liar.mesh(json!({})).await;
@@ -92,7 +92,7 @@ fn a_sidecar_that_has_not_heard_of_a_kill_does_not_undo_it_and_only_an_activatio
 }
 
 #[test]
-fn a_report_that_the_sidecar_refuses_for_good_is_logged_without_the_words_of_the_agent() {
+fn a_report_that_the_sidecar_refuses_for_good_is_logged_without_its_excerpt() {
     run(async {
         let liar = Liar::start(422).await;
         let mesh = liar.mesh(json!({"evidence": "excerpt"})).await;
@@ -138,7 +138,7 @@ fn lies() -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// A sync that says that these agents are active, with the kill switch on. Nothing is `full`: what was said stays.
+/// Returns a sync in which these agents are active and have the kill switch on. It is not `full`: other policies stay.
 fn good(rev: u64, agents: &[&str]) -> Answer {
     let agents: Vec<Value> = agents.iter().map(|agent| policy(agent)).collect();
     marked(200, &json!({"epoch": "e", "rev": rev, "full": false, "agents": agents, "deleted": []}).to_string())
@@ -148,7 +148,7 @@ fn policy(agent: &str) -> Value {
     json!({"agent_id": agent, "active": true, "kill_switch_enabled": true})
 }
 
-/// With the header by which the filter knows its sidecar. Slow enough that a poll is not a storm.
+/// Returns an answer with the header by which the filter recognises its sidecar. The delay limits the rate of polls.
 fn marked(status: u16, body: &str) -> Answer {
     Answer {
         status,

@@ -1,5 +1,5 @@
-//! A trap in one worker cuts that worker's streams, and nothing else: the others go on, the next requests are served,
-//! and windows, kills and policy are still there.
+//! A trap in one worker ends only that worker's streams: other workers continue, the next requests are served, and windows,
+//! kills and policy are kept.
 
 use lab::Answer;
 use lab::chat::{Conversation, Input};
@@ -8,7 +8,7 @@ use lab::proc::{trap_module, wait_until};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run};
+use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run, sent};
 
 #[test]
 fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
@@ -63,11 +63,10 @@ fn traps_in_every_worker_lose_neither_kills_nor_policy() {
     });
 }
 
-/// A request that traps the worker that takes it, unless that worker has no VM just then.
+/// Sends a request that traps the worker that takes it, unless that worker has no VM at the moment.
 async fn trap(mesh: &Mesh) {
-    let mut raw = Raw::connect(mesh.envoy.address()).await;
-    raw.send("GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n").await;
-    let answer = raw.to_end().await;
+    let request = "GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n";
+    let answer = sent(mesh, request).await.to_end().await;
     assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
 }
 
@@ -84,9 +83,8 @@ async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let script = Answer { pieces: 4, gate: END.to_owned(), ..Answer::text("Once upon a time there was an end.") };
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        let mut raw = Raw::connect(mesh.envoy.address()).await;
-        raw.send(by_hand(&start, "stranger", &format!("x-lab-script: {}", script.to_header()), &body)).await;
-        streams.push(raw);
+        let script = format!("x-lab-script: {}", script.to_header());
+        streams.push(sent(mesh, by_hand(&start, "stranger", &script, &body)).await);
     }
     for stream in &mut streams {
         stream.until("data:").await;

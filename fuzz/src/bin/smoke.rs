@@ -1,12 +1,13 @@
-//! Drives the fuzz targets on a stable toolchain: seeds, mutated by a fixed sequence of random numbers, for some seconds.
+//! Runs the fuzz targets on a stable toolchain: seeds, mutated by a fixed sequence of random numbers, for some seconds.
 //!
-//! No coverage guides it, so it finds less than libFuzzer; what it finds, it finds again. Options:
+//! It is not guided by coverage, so it finds less than libFuzzer, but every run finds the same. Options:
 //! `--seconds N` for each target (5), `--target NAME` (all), `--seed N` (1), `--replay FILE`, `--write-corpus`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use fuzz_bodies::{TARGETS, Target, seeds};
 
 fn main() -> ExitCode {
@@ -43,7 +44,7 @@ fn replay(targets: &[Target], file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the seeds where libFuzzer looks for them.
+/// Writes the seeds to the folder in which libFuzzer looks for them.
 fn write_corpus(name: &str) -> std::io::Result<()> {
     let folder = folder("corpus", name);
     std::fs::create_dir_all(&folder)?;
@@ -59,7 +60,7 @@ fn folder(kind: &str, name: &str) -> PathBuf {
 
 fn run((name, body): Target, time: Duration, seed: u64) -> Result<(), String> {
     let corpus = seeds(name);
-    let mut random = Random(seed | 1);
+    let mut random = Rng::with_seed(seed);
     let start = Instant::now();
     let mut runs = 0u64;
     for input in &corpus {
@@ -82,79 +83,47 @@ fn check(name: &str, body: fn(&[u8]), input: &[u8]) -> Result<(), String> {
     let folder = folder("artifacts", name);
     let file = folder.join("smoke-failure");
     let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, input));
-    written.map_err(|error| format!("{name} failed, and its input could not be kept: {error}"))?;
-    Err(format!("{name} failed: again with --target {name} --replay {}", file.display()))
+    written.map_err(|error| format!("{name} failed, and its input could not be written: {error}"))?;
+    Err(format!("{name} failed; repeat it with --target {name} --replay {}", file.display()))
 }
 
-/// Bytes and words that matter to the code under test.
+/// Bytes and words that have a meaning to the code under test.
+#[rustfmt::skip]
 const TOKENS: [&[u8]; 20] = [
-    b"\"",
-    b"\\",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b":",
-    b",",
-    b"\\u",
-    b"\\ud800",
-    b"\n\n",
-    b"\r\n",
-    b"data: ",
-    b"null",
-    b"0",
-    b"-",
-    b"\xEF\xBB\xBF",
-    b"\xF0\x9F",
-    b"\xFF\xFF\xFF\xFF",
-    b"\0\0\0\x10",
+    b"\"", b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\\u", b"\\ud800", b"\n\n", b"\r\n", b"data: ", b"null", b"0", b"-",
+    b"\xEF\xBB\xBF", b"\xF0\x9F", b"\xFF\xFF\xFF\xFF", b"\0\0\0\x10",
 ];
 
-fn mutate(corpus: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut input = random.pick(corpus).clone();
-    for _ in 0..=random.below(4) {
-        let at = random.below(input.len() + 1);
-        let end = (at + random.below(1 + random.0 as usize % 64)).min(input.len());
-        match random.below(8) {
+fn mutate(corpus: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
+    let mut input = corpus[random.usize(..corpus.len())].clone();
+    for _ in 0..=random.usize(..4) {
+        let at = random.usize(..=input.len());
+        let end = (at + random.usize(..64)).min(input.len());
+        let token = TOKENS[random.usize(..TOKENS.len())].iter().copied();
+        match random.u8(..8) {
             0 => input.truncate(at),
             1 => drop(input.drain(at..end)),
-            2 => drop(input.splice(at..at, random.pick(&TOKENS).iter().copied())),
-            3 => drop(input.splice(at..end, random.pick(&TOKENS).iter().copied())),
+            2 => drop(input.splice(at..at, token)),
+            3 => drop(input.splice(at..end, token)),
             4 => {
-                let other = random.pick(corpus);
-                let from = random.below(other.len() + 1);
+                let other = &corpus[random.usize(..corpus.len())];
+                let from = random.usize(..=other.len());
                 drop(input.splice(at.., other[from..].iter().copied()));
             }
             5 => {
-                let copy = input[at..end].repeat(1 + random.below(8));
+                let copy = input[at..end].repeat(random.usize(1..9));
                 drop(input.splice(at..at, copy));
             }
             6 => {
                 let choices = input.len().min(3);
-                input[..choices].iter_mut().for_each(|byte| *byte = random.below(256) as u8);
+                input[..choices].iter_mut().for_each(|byte| *byte = random.u8(..));
             }
             _ => {
                 if let Some(byte) = input.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
+                    *byte ^= 1 << random.u8(..8);
                 }
             }
         }
     }
     input
-}
-
-/// xorshift64*: the same numbers on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
 }
