@@ -1,12 +1,13 @@
-"""What the clients here have in common: the command line, and one line of JSON per call.
+"""The code that the scripts in this folder share: the command line, and one line of JSON per call.
 
-Each script drives one official client library as an application would, with the library's own defaults for retries, so
-that a test can see what an application sees. A line is
+Each script uses one official client library as an application would, with the library's own defaults for retries, so
+that a test can see what an application sees. Each line has one of these forms:
 
     {"ok": true, "text": "...", "tool_calls": [...], "chunks": 0, "attempts": 1}
     {"ok": false, "exception": "PermissionDeniedError", "status": 403, "message": "...", "attempts": 1}
 
-`attempts` counts the HTTP requests of that call, retries included; `chunks` the pieces of a streamed answer.
+`attempts` is the number of HTTP requests of the call, including retries. `chunks` is the number of pieces of a streamed
+answer.
 """
 
 import argparse
@@ -29,9 +30,11 @@ def arguments():
     parser.add_argument("--agent-id", default="", help="sent as x-agent-id")
     parser.add_argument("--calls", type=int, default=1)
     parser.add_argument("--stream", action="store_true")
-    parser.add_argument("--api", default="", help="which of the library's APIs, where it has several")
+    parser.add_argument("--api", default="", help="which API to use, if the library has several")
     parser.add_argument(
-        "--prompt", action="append", help="{n} becomes the number of the call; of several each call takes the next"
+        "--prompt",
+        action="append",
+        help="{n} is replaced by the number of the call; if given several times, the calls use the prompts in turn",
     )
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="an extra request header")
     given = parser.parse_args()
@@ -43,7 +46,7 @@ def arguments():
 
 
 def run(given, attempts, ask):
-    """Makes the calls. `ask(prompt)` returns (text, tool calls, chunks) or raises what the library raises."""
+    """Makes the calls. `ask(prompt)` returns (text, tool calls, chunks), or raises an exception of the library."""
     for number in range(1, given.calls + 1):
         attempts.count = 0
         try:

@@ -35,7 +35,7 @@ def chat(prompt):
         for event in stream:
             chunks += event.type == "chunk"
         final = stream.get_final_completion()
-    assert final.usage is not None, "a stream that was asked for its usage tells it"
+    assert final.usage is not None, "a stream that was asked for its usage must report it"
     message = final.choices[0].message
     return message.content, [named(call.function) for call in message.tool_calls or []], chunks
 

@@ -1,8 +1,8 @@
 //! The Envoy configuration of the tests, the benchmarks and the demo.
 //!
-//! It is minimal: one listener, one route, the filter, an upstream, the sidecar. A test that needs more changes the JSON of
-//! [`EnvoyConfig::bootstrap`]. The text is JSON too, which is valid YAML and needs no escaping of its own. Ports are 0, so
-//! that Envoy takes free ones and parallel tests do not conflict.
+//! It is minimal: one listener, one route, the filter, an upstream and the sidecar. A test that needs more changes the
+//! JSON of [`EnvoyConfig::bootstrap`]. The text is also JSON, which is valid YAML and which `serde_json` escapes. Ports are
+//! 0, so that Envoy takes free ports and parallel tests do not conflict.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct EnvoyConfig {
     pub listen: SocketAddr,
     /// The admin endpoint; port 0 takes a free one.
     pub admin: SocketAddr,
-    /// HTTP filters before ours.
+    /// HTTP filters that run before ours.
     pub before: Vec<Value>,
     /// Routes before the one that sends everything to `llm`.
     pub routes: Vec<Value>,
@@ -61,7 +61,7 @@ pub fn envoy_yaml(config: &EnvoyConfig) -> String {
 }
 
 impl EnvoyConfig {
-    /// Creates a configuration of plain Envoy before an upstream, on free ports.
+    /// Creates a configuration without the filter, on free ports, that sends everything to `llm`.
     pub fn new(llm: SocketAddr) -> EnvoyConfig {
         let free_port = SocketAddr::from(([127, 0, 0, 1], 0));
         EnvoyConfig {

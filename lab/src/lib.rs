@@ -19,7 +19,7 @@
 
 // Tooling for tests: a helper that cannot continue panics with a good message, and JSON is read by indexing.
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
-#![allow(missing_docs)] // internal: what a name says is not said again
+#![allow(missing_docs)] // internal: items with a clear name need no documentation
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod agent;

@@ -1,7 +1,7 @@
-//! The whole thing on loopback: a mock LLM, the sidecar, and an Envoy with the filter. What tests and the demo start from.
+//! A mock LLM, the sidecar, and an Envoy with the filter, all on the loopback interface. Tests and the demo use it.
 //!
-//! [`Mesh`] owns its processes; [`Remote`] knows a mesh by its addresses only, so that the same story can be told of one
-//! that somebody else has started.
+//! [`Mesh`] owns its processes. [`Remote`] contains only the addresses of a mesh, so that the demo can also run against
+//! processes that it has not started.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -14,28 +14,28 @@ use crate::llm::MockLlm;
 use crate::proc::{Envoy, Sidecar, SidecarOptions, wait_until, wait_until_some, wasm_module};
 use crate::{EnvoyConfig, Filter, envoy_yaml};
 
-/// How long to wait for something that should happen at once. Waiting ends when it happens, so this only has to be longer
-/// than a busy machine takes.
+/// How long to wait for something that should happen at once. A wait ends as soon as it happens, so this only has to be
+/// long enough for a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
 const ENFORCER: &str = "lab-enforcer-token-0123456789";
-/// The operator's token, in the demo and the tests only.
+/// The operator's token in the demo and the tests.
 pub const OPERATOR: &str = "lab-operator-token-0123456789";
 const VIEWER: &str = "lab-viewer-token-0123456789ab";
 
-/// What differs from the plain mesh.
+/// The options of a mesh.
 pub struct MeshOptions {
-    /// Envoy's worker threads.
+    /// The number of Envoy's worker threads.
     pub workers: u32,
-    /// Another module than the one that is shipped.
+    /// A module to use in place of the one that is released.
     pub module: Option<PathBuf>,
-    /// Members of the filter's configuration, over the plain ones.
+    /// Fields of the filter's configuration, in addition to the default ones or in place of them.
     pub filter: Value,
-    /// Changes Envoy's configuration before it is rendered.
+    /// Changes Envoy's configuration before Envoy is started.
     pub envoy: Box<dyn FnOnce(EnvoyConfig) -> EnvoyConfig + Send>,
-    /// Whether the sidecar runs from the start.
+    /// Whether the sidecar is started.
     pub sidecar_runs: bool,
-    /// Where the sidecar listens; none: a free port.
+    /// The address on which the sidecar listens, or `None` for a free port.
     pub sidecar_listen: Option<std::net::SocketAddr>,
 }
 
@@ -52,25 +52,23 @@ impl Default for MeshOptions {
     }
 }
 
-/// A running mesh. Everything ends when it is dropped.
+/// A running mesh. Its processes end when it is dropped.
 pub struct Mesh {
     /// The upstream.
     pub llm: MockLlm,
-    /// The sidecar.
     pub sidecar: Sidecar,
-    /// The proxy.
     pub envoy: Envoy,
     remote: Remote,
 }
 
-/// A mesh by its addresses: what can be asked of it, wherever its parts run.
+/// The addresses of a mesh, whose processes may run anywhere.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// `http://host:port` of the proxy.
+    /// `http://host:port` of Envoy.
     pub envoy: String,
     /// `http://host:port` of the sidecar.
     pub sidecar: String,
-    /// A token of scope operator.
+    /// A token with the scope operator.
     pub operator: String,
 }
 
@@ -83,12 +81,12 @@ impl Deref for Mesh {
 }
 
 impl Mesh {
-    /// The plain mesh, with two workers.
+    /// Starts a mesh with the default options.
     pub async fn start() -> Mesh {
         Mesh::with(MeshOptions::default()).await
     }
 
-    /// A mesh that differs.
+    /// Starts a mesh with these options. If the sidecar is started, waits until Envoy has its policies.
     pub async fn with(options: MeshOptions) -> Mesh {
         let llm = MockLlm::start().await;
         let mut sidecar = Sidecar::stopped(SidecarOptions {
@@ -117,7 +115,7 @@ impl Mesh {
         mesh
     }
 
-    /// How many connections each of Envoy's workers has taken.
+    /// Returns how many connections each of Envoy's workers has accepted.
     pub async fn connections(&self) -> Vec<u64> {
         let stats = self.envoy.stats().await;
         let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
@@ -126,15 +124,15 @@ impl Mesh {
 }
 
 impl Remote {
-    /// A client of an agent.
+    /// Returns a client that makes the calls of an agent.
     pub fn caller(&self, agent: &str) -> Caller {
         Caller::new(&self.envoy, agent)
     }
 
-    /// A call to the sidecar's API as operator: status and body.
+    /// Calls the sidecar's API as an operator, and returns the status and the body.
     pub async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let url = format!("{}{path}", self.sidecar);
-        let method = method.parse().expect("a method");
+        let method = method.parse().expect("the method is valid");
         let mut request = crate::http::client().request(method, url).bearer_auth(&self.operator);
         if let Some(body) = body {
             request = request.json(&body);
@@ -144,7 +142,7 @@ impl Remote {
         (status, answer.json().await.unwrap_or(Value::Null))
     }
 
-    /// A counter or gauge of the sidecar; 0 while it has none of that name.
+    /// Returns a counter or gauge of the sidecar, or 0 if it has none with this name.
     pub async fn sidecar_metric(&self, name: &str) -> f64 {
         let request = crate::http::client().get(format!("{}/metrics", self.sidecar)).bearer_auth(&self.operator);
         let answer = request.send().await.expect("the sidecar answers");
@@ -153,53 +151,54 @@ impl Remote {
         text.lines().find_map(value).unwrap_or(0.0)
     }
 
-    async fn done(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+    /// Like `api`, but panics if the status is not a success, and returns only the body.
+    async fn api_ok(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let (status, body) = self.api(method, path, body).await;
         assert!((200..300).contains(&status), "{method} {path}: {status} {body}");
         body
     }
 
-    /// Switches the kill switch on for an agent, with settings beside, and waits until Envoy knows.
+    /// Switches the kill switch on for an agent, applies `settings`, and waits until Envoy has applied both.
     pub async fn enable(&self, agent: &str, settings: Value) {
         let mut policy = json!({"kill_switch_enabled": true});
         for (name, value) in settings.as_object().into_iter().flatten() {
             policy[name] = value.clone();
         }
-        self.done("PUT", &agent_path(agent), Some(policy)).await;
+        self.api_ok("PUT", &agent_path(agent), Some(policy)).await;
         self.settled().await;
     }
 
-    /// Activates an agent. Does not wait for Envoy.
+    /// Activates an agent. Does not wait until Envoy has applied it.
     pub async fn activate(&self, agent: &str) {
-        self.done("POST", &format!("{}/activate", agent_path(agent)), Some(json!({"reason": "fixed"}))).await;
+        self.api_ok("POST", &format!("{}/activate", agent_path(agent)), Some(json!({"reason": "fixed"}))).await;
     }
 
-    /// Deactivates an agent. Does not wait for Envoy.
+    /// Deactivates an agent. Does not wait until Envoy has applied it.
     pub async fn deactivate(&self, agent: &str) {
-        self.done("POST", &format!("{}/deactivate", agent_path(agent)), Some(json!({"reason": "stop"}))).await;
+        self.api_ok("POST", &format!("{}/deactivate", agent_path(agent)), Some(json!({"reason": "stop"}))).await;
     }
 
-    /// An agent as the sidecar sees it.
+    /// Returns an agent as the sidecar's API shows it.
     pub async fn agent(&self, agent: &str) -> Value {
-        self.done("GET", &agent_path(agent), None).await
+        self.api_ok("GET", &agent_path(agent), None).await
     }
 
-    /// The events of an agent of one type, in any order.
+    /// Returns an agent's events of one type, in any order.
     pub async fn events(&self, agent: &str, event_type: &str) -> Vec<Value> {
-        let list = self.done("GET", &format!("/v1/events?agent_id={}&limit=100", escaped(agent)), None).await;
+        let list = self.api_ok("GET", &format!("/v1/events?agent_id={}&limit=100", escaped(agent)), None).await;
         let all = list["events"].as_array().or(list["items"].as_array()).cloned();
-        let mut events = all.unwrap_or_else(|| panic!("a list of events, not {list}"));
+        let mut events = all.unwrap_or_else(|| panic!("expected a list of events, got {list}"));
         events.retain(|event| event["event_type"] == event_type);
         events
     }
 
-    /// Waits for the first event of a type.
+    /// Waits until an agent has an event of this type, and returns it.
     pub async fn event(&self, agent: &str, event_type: &str) -> Value {
         let what = format!("a {event_type} event of {agent}");
         wait_until_some(&what, SOON, || async { self.events(agent, event_type).await.into_iter().next() }).await
     }
 
-    /// Waits until so many kills of an agent are recorded.
+    /// Waits until at least `count` kills of an agent are recorded, and returns all of them.
     pub async fn kills(&self, agent: &str, count: usize) -> Vec<Value> {
         let what = format!("{count} kills of {agent}");
         wait_until_some(&what, SOON, || async {
@@ -208,11 +207,11 @@ impl Remote {
         .await
     }
 
-    /// Waits until so many scores of an agent have arrived, and returns all, oldest first.
+    /// Waits until at least `count` scores of an agent have arrived, and returns all of them, oldest first.
     pub async fn scores(&self, agent: &str, count: usize) -> Vec<Value> {
         let (what, path) = (format!("{count} scores of {agent}"), format!("{}/scores?limit=1000", agent_path(agent)));
         let mut scores = wait_until_some(&what, SOON, || async {
-            let scores = self.done("GET", &path, None).await["scores"].as_array().cloned().unwrap_or_default();
+            let scores = self.api_ok("GET", &path, None).await["scores"].as_array().cloned().unwrap_or_default();
             Some(scores).filter(|scores| scores.len() >= count)
         })
         .await;
@@ -220,10 +219,10 @@ impl Remote {
         scores
     }
 
-    /// Waits until Envoy has applied what the sidecar says now.
+    /// Waits until every Envoy has applied the sidecar's latest policies.
     pub async fn settled(&self) {
         wait_until("Envoy has applied the latest policy", SOON, || async {
-            let state = self.done("GET", "/v1/envoys", None).await;
+            let state = self.api_ok("GET", "/v1/envoys", None).await;
             let envoys = state["envoys"].as_array().cloned().unwrap_or_default();
             let applied = |envoy: &Value| envoy["applied_rev"].as_u64() >= state["current_rev"].as_u64();
             !envoys.is_empty() && envoys.iter().all(applied)

@@ -1,11 +1,11 @@
-//! Agents behave alike in every format, and go on where they were refused.
+//! Agents behave in the same way in every format, and repeat a call that was refused.
 
 use lab::agent::{Agent, Kind};
 use lab::chat::Caller;
 use lab::{Answer, Format, MockLlm};
 
 #[tokio::test]
-async fn every_kind_of_agent_lives_in_every_format_whole_and_streamed() {
+async fn every_kind_of_agent_works_in_every_format_whole_and_streamed() {
     let llm = MockLlm::start().await;
     for kind in Kind::ALL {
         let mut lines = Vec::new();
@@ -22,7 +22,7 @@ async fn every_kind_of_agent_lives_in_every_format_whole_and_streamed() {
 }
 
 #[tokio::test]
-async fn histories_grow_as_a_real_clients_do() {
+async fn histories_grow_as_those_of_real_clients_do() {
     let llm = MockLlm::start().await;
     let mut agent = Agent::new(Kind::ToolCalling, Caller::new(llm.url(), "a"), Format::OpenAiChat, false);
     agent.run(3).await;
@@ -60,7 +60,7 @@ async fn an_answer_without_the_planned_tool_call_does_not_stop_an_agent() {
     assert!(calls[3].asked.starts_with("read_file -> "), "{}", calls[3].asked);
 }
 
-/// A caller that gets this answer whatever its agent has planned.
+/// Returns a caller that always gets this answer, whatever its agent has planned.
 fn always(llm: &MockLlm, answer: &Answer) -> Caller {
     Caller::new(llm.url(), "a").with("x-lab-script", &answer.to_header())
 }

@@ -1,4 +1,4 @@
-//! The launchers, against a real Envoy: it starts, proxies, tells its figures, and is gone when its handle is.
+//! The launchers with a real Envoy: it starts, forwards requests, reports statistics, and ends when its handle is dropped.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use lab::{Answer, EnvoyConfig, Filter, MockLlm, envoy_yaml};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_scenario_passes_through_a_plain_envoy_unrefused() {
+async fn every_scenario_passes_through_an_envoy_without_the_filter() {
     let llm = MockLlm::start().await;
     let envoy = Envoy::start(&envoy_yaml(&EnvoyConfig::new(llm.address())), 2).await;
     let mut sent = 0;
@@ -87,7 +87,7 @@ async fn the_filter_is_configured_as_envoy_expects_it() {
 }
 
 #[tokio::test]
-async fn a_dropped_envoy_listens_no_more() {
+async fn an_envoy_that_is_dropped_no_longer_listens() {
     let llm = MockLlm::start().await;
     let envoy = Envoy::start(&envoy_yaml(&EnvoyConfig::new(llm.address())), 1).await;
     let (url, id) = (envoy.url(), envoy.id());
@@ -96,9 +96,9 @@ async fn a_dropped_envoy_listens_no_more() {
     assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "the process is reaped");
 }
 
-/// The mock LLM stands in for the sidecar: what is tested is the launcher.
+/// Only the launcher is tested, so the mock LLM takes the place of the sidecar.
 #[tokio::test]
-async fn a_sidecar_comes_back_at_the_same_address() {
+async fn a_sidecar_is_restarted_at_the_same_address() {
     let options = SidecarOptions {
         binary: Some(env!("CARGO_BIN_EXE_mock-llm").into()),
         arguments: ["--listen", "{listen}"].map(str::to_owned).to_vec(),
@@ -123,9 +123,9 @@ async fn a_sidecar_comes_back_at_the_same_address() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "not within 20ms, in")]
-async fn waiting_in_vain_says_what_for() {
-    wait_until("the impossible", Duration::from_millis(20), || async { false }).await;
+#[should_panic(expected = "timed out after 20ms and ")]
+async fn a_wait_that_times_out_panics() {
+    wait_until("something impossible", Duration::from_millis(20), || async { false }).await;
 }
 
 #[tokio::test]

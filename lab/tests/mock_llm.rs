@@ -1,7 +1,6 @@
-//! The mock LLM's promises to a test: it answers as told, differs where services differ, and forgets nothing.
+//! What tests can rely on: the mock LLM answers as it is told, in the format of each service, and records every request.
 
-// The helpers below are as much test as the tests themselves.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -44,7 +43,7 @@ async fn answers_come_from_headers_then_the_queue_then_the_closure_then_by_defau
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_read_is_told_to_the_client() {
+async fn an_invalid_header_is_reported_to_the_client() {
     let llm = MockLlm::start().await;
     for (name, value, mistake) in [
         ("x-lab-script", "{\"txt\": 1}", "unknown field `txt`"),
@@ -99,7 +98,7 @@ async fn streams_end_as_each_api_ends_them() {
     }
     let array: Vec<Value> =
         serde_json::from_str(&post(&llm, "/v1beta/models/g:streamGenerateContent", &json!({})).await.body).unwrap();
-    assert!(array.len() > 5, "the array arrives a response at a time");
+    assert!(array.len() > 5, "the array contains several responses");
 }
 
 #[tokio::test]
@@ -123,7 +122,7 @@ async fn tools_and_other_agents_are_answered_in_json_rpc() {
 }
 
 #[tokio::test]
-async fn what_arrives_is_recorded_and_can_be_waited_for() {
+async fn requests_are_recorded_and_can_be_waited_for() {
     let llm = MockLlm::start().await;
     let caller = Caller::new(llm.url(), "recorded");
     let request = question(Format::OpenAiChat, false, "hello");

@@ -1,10 +1,11 @@
-//! The wire shapes are right if the services' own clients are content: text, tool calls and errors, whole and streamed.
+//! The services' own clients can read the mock LLM's answers: texts, tool calls and errors, whole and streamed.
 
 use lab::proc::{Outcome, PythonClient};
 use lab::{Answer, MockLlm};
 use serde_json::json;
 
-/// Library, further arguments, whether the API has tool calls, the exception for 403, attempts at a 500.
+/// The library, further arguments, whether the API has tool calls, the exception for status 403, and the number of attempts
+/// for status 500.
 const CLIENTS: [(&str, &[&str], bool, &str, u32); 7] = [
     ("openai", &[], true, "PermissionDeniedError", 3),
     ("openai", &["--api", "responses"], true, "PermissionDeniedError", 3),
@@ -45,7 +46,7 @@ async fn official_clients_read_texts_tool_calls_and_errors() {
 }
 
 #[tokio::test]
-async fn official_clients_retry_server_errors_as_they_do_in_the_field() {
+async fn official_clients_retry_server_errors_as_they_do_in_production() {
     let Some(python) = PythonClient::get() else { return };
     let llm = MockLlm::start().await;
     for (library, arguments, _, _, attempts) in CLIENTS {
@@ -54,7 +55,7 @@ async fn official_clients_retry_server_errors_as_they_do_in_the_field() {
         let outcome = one_call(&python, library, &llm, &failing).await;
         assert!(!outcome.ok, "{library} {arguments:?}: {outcome:?}");
         assert_eq!(outcome.attempts, attempts, "{library} {arguments:?}: {outcome:?}");
-        assert_eq!(llm.count() - before, u64::from(attempts), "the mock counts what the client counts");
+        assert_eq!(llm.count() - before, u64::from(attempts), "the mock LLM has received every attempt");
     }
 }
 

@@ -1,4 +1,4 @@
-//! An agent as a process of its own, for the demo and the shell. It prints a line for each call.
+//! An agent as a separate process, for the demo and the shell. It prints a line for each call.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use lab::Format;
 use lab::agent::{Agent, Kind};
 use lab::chat::Caller;
 
-/// An AI agent that is healthy or stuck in a loop, against the mock LLM or a proxy before it.
+/// An AI agent that is healthy or stuck in a loop, against the mock LLM or a proxy in front of it.
 #[derive(Parser)]
 #[command(name = "lab-agent")]
 struct Arguments {
@@ -21,7 +21,7 @@ struct Arguments {
     /// Sent as x-agent-id.
     #[arg(long)]
     agent_id: String,
-    /// How many calls to make, refused ones included.
+    /// How many calls to make, including refused ones.
     #[arg(long, default_value_t = 10)]
     calls: usize,
     /// openai, anthropic, gemini or ollama.

@@ -1,4 +1,4 @@
-//! The mock LLM as a process of its own, for the demo and for clients in other languages.
+//! The mock LLM as a separate process, for the demo and for clients in other languages.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use lab::MockLlm;
 
-/// A mock LLM: OpenAI, Anthropic, Gemini, Ollama, MCP and A2A on one port, answering by script.
+/// A mock LLM that speaks OpenAI, Anthropic, Gemini, Ollama, MCP and A2A on one port and gives prepared answers.
 ///
-/// Request headers steer single answers: x-lab-answer (text), x-lab-status, x-lab-delay-ms, x-lab-script (JSON).
+/// Request headers choose the answer to a request: x-lab-answer (text), x-lab-status, x-lab-delay-ms, x-lab-script (JSON).
 /// GET /lab/received returns the number of requests.
 #[derive(Parser)]
 #[command(name = "mock-llm")]

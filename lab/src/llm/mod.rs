@@ -133,7 +133,7 @@ impl MockLlm {
             }
         };
         tokio::time::timeout(deadline, waiting).await.unwrap_or_else(|_| {
-            panic!("not within {deadline:?}: {what}; the mock LLM has received {} requests", self.count())
+            panic!("timed out after {deadline:?}: {what}; the mock LLM has received {} requests", self.count())
         })
     }
 

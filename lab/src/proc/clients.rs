@@ -1,4 +1,4 @@
-//! The official Python clients, driven by the scripts in `lab/clients`.
+//! The official Python clients, which the scripts in `lab/clients` use.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use tokio::process::Command;
 use super::find::{root, script};
 use crate::skip;
 
-/// The exit code of `tools/get-clients` if pip cannot install them.
+/// The exit code of `tools/get-clients` if pip cannot install the clients.
 const CANNOT_INSTALL: i32 = 3;
 
-/// One call of an official client as its application sees it.
+/// The result of one call of an official client, as an application sees it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Outcome {
     /// Whether the call returned an answer.
@@ -28,28 +28,28 @@ pub struct Outcome {
     /// How many pieces a streamed answer had.
     #[serde(default)]
     pub chunks: u32,
-    /// The class of the exception.
+    /// The class of the exception, or empty if there was none.
     #[serde(default)]
     pub exception: String,
-    /// The status that the exception names.
+    /// The HTTP status in the exception.
     #[serde(default)]
     pub status: Option<u16>,
     /// The exception's message.
     #[serde(default)]
     pub message: String,
-    /// How many HTTP requests the call made, retries included.
+    /// How many HTTP requests the call made, including retries.
     pub attempts: u32,
 }
 
-/// A Python that has the clients.
+/// A Python interpreter with the official clients.
 #[derive(Clone, Debug)]
 pub struct PythonClient {
     python: PathBuf,
 }
 
 impl PythonClient {
-    /// Finds the environment with the clients, and makes it on first use. Returns `None`, and notes that the test is
-    /// skipped, if pip cannot install them.
+    /// Finds the Python environment with the clients, and creates it on first use. Returns `None`, and notes that the
+    /// test is skipped, if pip cannot install them.
     pub fn get() -> Option<PythonClient> {
         static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
         let found = FOUND.get_or_init(|| match script("tools/get-clients") {
@@ -63,18 +63,17 @@ impl PythonClient {
         found.clone().map(|python| PythonClient { python })
     }
 
-    /// The interpreter.
     pub fn interpreter(&self) -> &Path {
         &self.python
     }
 
-    /// Runs `lab/clients/{library}_client.py` with these arguments against `base`, to its end.
+    /// Runs `lab/clients/{library}_client.py` with these arguments against `base`, and returns the outcome of each call.
     pub async fn run(&self, library: &str, base: &str, arguments: &[&str]) -> Vec<Outcome> {
         let path = root().join(format!("lab/clients/{library}_client.py"));
         let mut command = Command::new(&self.python);
         command.arg("-B").arg(&path).args(["--base", base]).args(arguments);
         command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-        // A proxy of the environment must not come between a client and the loopback interface.
+        // Everything is on the loopback interface, so the clients must ignore the environment's proxies.
         for variable in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
             command.env_remove(variable);
         }

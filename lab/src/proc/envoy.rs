@@ -1,7 +1,7 @@
-//! A real Envoy with its own folder: configuration, log, access log.
+//! A real Envoy with its own folder, which contains its configuration, its log and its access log.
 //!
-//! Envoy chooses its ports and tells them: the admin's in a file, the listeners' through the admin. Nothing is guessed,
-//! so any number of tests may run at once.
+//! Envoy chooses free ports itself. It writes the address of its admin endpoint to a file, and that endpoint lists the
+//! addresses of the listeners. So any number of tests can run at once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,38 +16,38 @@ use super::child::Child;
 use super::find::envoy_binary;
 use super::wait::wait_until_some;
 
-/// How long it may take to start or to end. Compiling a module takes a second, and far longer on a busy machine.
+/// How long Envoy may take to start or to end. Compiling the module takes a second, and far longer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A running Envoy. Killed when dropped.
+/// A running Envoy. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Envoy {
     child: Child,
     admin: SocketAddr,
     listeners: BTreeMap<String, SocketAddr>,
     http: reqwest::Client,
-    // Last: the folder goes after the process that writes into it.
+    // This is the last field, so that the folder is removed after the process that writes to it has ended.
     folder: TempDir,
 }
 
 impl Envoy {
-    /// Starts Envoy with this configuration and so many workers, and waits until it is ready. Panics with the log's end
-    /// if it does not get there.
+    /// Starts Envoy with this configuration and number of workers, and waits until it is ready. Panics with the last lines
+    /// of the log if Envoy does not start.
     pub async fn start(yaml: &str, concurrency: u32) -> Envoy {
         Envoy::try_start(yaml, concurrency).await.unwrap_or_else(|log| panic!("Envoy did not start\n{log}"))
     }
 
-    /// The same for a configuration that Envoy may refuse: the error is the end of its log.
+    /// Like `start`, but returns an error with the last lines of the log if Envoy does not start.
     pub async fn try_start(yaml: &str, concurrency: u32) -> Result<Envoy, String> {
         let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
         let config = write_config(folder.path(), yaml);
         let mut command = Command::new(envoy_binary());
         command.current_dir(folder.path()).arg("--config-path").arg(config);
         command.args(["--concurrency", &concurrency.to_string(), "--log-level", "warning"]);
-        // Info shows the filter's own lines; hot restart would tie parallel Envoys together.
+        // The filter logs at level info. With hot restart, Envoys that run at the same time would depend on each other.
         command.args(["--component-log-level", "wasm:info", "--disable-hot-restart"]);
         command.args(["--admin-address-path", "admin", "--file-flush-interval-msec", "20"]);
-        // Tests stop Envoys all the time, and none has connections worth waiting for.
+        // Tests often stop an Envoy, and never need its connections to be drained.
         command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
         let mut child = Child::start("envoy", &mut command, &folder.path().join("envoy.log"));
         let http = crate::http::client();
@@ -56,12 +56,12 @@ impl Envoy {
         Ok(Envoy { child, admin, listeners, http, folder })
     }
 
-    /// Whether Envoy accepts a configuration; if not, what it says about it.
+    /// Checks a configuration with `envoy --mode validate`. The error is Envoy's output.
     pub fn validate(yaml: &str) -> Result<(), String> {
         Envoy::validate_with(yaml, &[])
     }
 
-    /// The same, with variables in Envoy's environment.
+    /// Like `validate`, with these environment variables.
     pub fn validate_with(yaml: &str, environment: &[(&str, &str)]) -> Result<(), String> {
         let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
         let config = write_config(folder.path(), yaml);
@@ -72,87 +72,87 @@ impl Envoy {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
     }
 
-    /// Where its first listener accepts requests.
+    /// Returns the address of the first listener.
     pub fn address(&self) -> SocketAddr {
         *self.listeners.values().next().expect("the configuration has a listener")
     }
 
-    /// Where the listener of that name accepts requests.
+    /// Returns the address of the listener with this name.
     pub fn listener(&self, name: &str) -> SocketAddr {
         let found = self.listeners.get(name).copied();
         found.unwrap_or_else(|| panic!("no listener is named {name}: {:?}", self.listeners))
     }
 
-    /// `http://` and [`Envoy::address`].
+    /// Returns [`Envoy::address`] as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// The admin endpoint.
+    /// Returns the address of the admin endpoint.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// All counters and gauges.
+    /// Returns all counters and gauges.
     pub async fn stats(&self) -> BTreeMap<String, u64> {
         let text = self.get("/stats").await;
         let pairs = text.lines().filter_map(|line| line.rsplit_once(": "));
         pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
     }
 
-    /// One counter or gauge; 0 while Envoy has none of that name.
+    /// Returns a counter or gauge, or 0 if Envoy has none with this name.
     pub async fn stat(&self, name: &str) -> u64 {
         self.stats().await.get(name).copied().unwrap_or(0)
     }
 
-    /// The statistics as Prometheus scrapes them.
+    /// Returns the statistics in the format of Prometheus.
     pub async fn prometheus(&self) -> String {
         self.get("/stats/prometheus").await
     }
 
-    /// `GET` on the admin endpoint.
+    /// Sends a GET request to the admin endpoint, and returns the body.
     pub async fn get(&self, path: &str) -> String {
         self.ask(self.http.get(format!("http://{}{path}", self.admin))).await
     }
 
-    /// `POST` on the admin endpoint, for everything that changes something.
+    /// Sends a POST request to the admin endpoint, which Envoy requires for changes, and returns the body.
     pub async fn post(&self, path: &str) -> String {
         self.ask(self.http.post(format!("http://{}{path}", self.admin))).await
     }
 
-    /// Drains the listeners gracefully: existing requests go on, new connections find nobody.
+    /// Drains the listeners gracefully: requests that have begun continue, and new connections are refused.
     pub async fn drain(&self) {
         self.post("/drain_listeners?graceful").await;
     }
 
-    /// Ends Envoy as an operator would, and waits until it has.
+    /// Ends Envoy through its admin endpoint, and waits until it has ended.
     pub async fn quit(mut self) {
         self.post("/quitquitquit").await;
         self.child.wait_end(DEADLINE).await;
     }
 
-    /// Whether the process still runs.
+    /// Returns whether the process is still running.
     pub fn runs(&mut self) -> bool {
         self.child.ended().is_none()
     }
 
-    /// The process id, for memory and CPU figures.
+    /// Returns the process id, for example to read memory and CPU usage.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         self.child.log()
     }
 
-    /// The access log so far, a line per request. Lines appear within 20 ms of the request's end.
+    /// Returns the access log so far, one line per request. A line appears within 20 ms after its request has ended.
     pub fn access_log(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Its folder: `envoy.yaml`, `envoy.log`, `access.log`.
+    /// Returns the folder with `envoy.yaml`, `envoy.log` and `access.log`.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -169,7 +169,7 @@ fn write_config(folder: &Path, yaml: &str) -> std::path::PathBuf {
     path
 }
 
-/// Waits for the admin's address and then for its word that all is ready.
+/// Waits until Envoy has written its admin address to `file` and the admin endpoint reports that Envoy is ready.
 async fn ready(child: &mut Child, file: &Path, http: &reqwest::Client) -> Result<SocketAddr, String> {
     let started = Instant::now();
     loop {
@@ -202,5 +202,5 @@ async fn listeners(http: &reqwest::Client, admin: SocketAddr) -> BTreeMap<String
         };
         all.iter().map(pair).collect::<Option<BTreeMap<_, _>>>().filter(|found| !found.is_empty())
     };
-    wait_until_some("Envoy names its listeners", DEADLINE, look).await
+    wait_until_some("Envoy lists its listeners", DEADLINE, look).await
 }

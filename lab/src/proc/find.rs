@@ -1,4 +1,4 @@
-//! Finds binaries, and free ports for them.
+//! Finds binaries, and free ports for their processes.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The project's root, of which this crate is a folder.
+/// Returns the root folder of the project.
 pub(super) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the project")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the project")
 }
 
-/// An Envoy: `tools/get-envoy` finds or fetches it.
+/// Returns the path of an Envoy, which `tools/get-envoy` finds or downloads.
 pub fn envoy_binary() -> PathBuf {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND
@@ -20,7 +20,8 @@ pub fn envoy_binary() -> PathBuf {
         .clone()
 }
 
-/// Runs a script that prints one path. Its complaints go to our stderr, so that a first run shows its progress.
+/// Runs a script that prints a path. What it writes to stderr is shown, since its first run may take a while. The error is
+/// the exit code of the script.
 pub(super) fn script(name: &str) -> Result<PathBuf, i32> {
     let path = root().join(name);
     let output = Command::new(&path).stderr(Stdio::inherit()).output();
@@ -31,18 +32,19 @@ pub(super) fn script(name: &str) -> Result<PathBuf, i32> {
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
-/// A binary of this workspace: the environment variable's value, or what lies in cargo's folder beside the caller.
+/// Returns the path of a binary of this workspace: the value of the environment variable, or the file that cargo has built
+/// next to the running program.
 pub fn binary(name: &str, variable: &str) -> PathBuf {
     if let Some(given) = std::env::var_os(variable) {
         return PathBuf::from(given);
     }
-    // A test runs as target/debug/deps/test-1a2b, an example or binary one or two levels further up.
-    let own = std::env::current_exe().expect("a process knows its own file");
+    // Programs are in target/debug, and tests are one level below, in target/debug/deps.
+    let own = std::env::current_exe().expect("the path of the running program is known");
     let found = own.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("{name} is not built beside {}: build it, or set {variable}", own.display()))
+    found.unwrap_or_else(|| panic!("{name} is not built next to {}: build it, or set {variable}", own.display()))
 }
 
-/// The filter's module: `WASM_MODULE`, or where `make module` puts it.
+/// Returns the path of the filter's module: the value of `WASM_MODULE`, or the file that `make module` builds.
 pub fn wasm_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE") {
         return PathBuf::from(given);
@@ -52,10 +54,11 @@ pub fn wasm_module() -> PathBuf {
     path
 }
 
-/// The module with its `trap` feature, which no release has: `WASM_MODULE_TRAP`, or built here.
+/// Returns the path of the module with the feature `trap`, which is never released: the value of `WASM_MODULE_TRAP`, or a
+/// module that is built here.
 ///
-/// It is built without optimisation, so that it shares its dependencies with the tests that run as WebAssembly, and lies
-/// in another folder than the module that is shipped.
+/// It is built without optimisation, so that it shares its dependencies with the tests that run as WebAssembly, and does
+/// not overwrite the module that is released.
 pub fn trap_module() -> PathBuf {
     if let Some(given) = std::env::var_os("WASM_MODULE_TRAP") {
         return PathBuf::from(given);
@@ -68,17 +71,17 @@ pub fn trap_module() -> PathBuf {
     target().join("wasm32-wasip1/debug/agent_kill_switch.wasm")
 }
 
-/// Cargo's folder.
+/// Returns cargo's target folder.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// An address on the loopback interface at which nobody listens. For processes that must come back at the same port, or
-/// that cannot say which port they were given.
+/// Returns a free address on the loopback interface, for processes that are restarted at the same port or cannot report
+/// which port they have taken.
 ///
-/// Linux takes the ports of outgoing connections and of listeners on port 0 from a range that begins at 32768. Ports
-/// below it are given to nobody by chance, so this one is still free when its process begins to listen, even much later.
-/// Each test process begins its search elsewhere, so that two that run at once do not find the same port.
+/// For outgoing connections and for listeners on port 0, Linux takes ports from a range that begins at 32768. The ports
+/// here are below that range, so the port stays free until its process listens, even if that is much later. Each test
+/// process begins its search at a different port, so that two processes do not find the same one.
 pub fn free_address() -> SocketAddr {
     const PORTS: Range<u32> = 20_000..32_000;
     static TRIED: AtomicU32 = AtomicU32::new(0);

@@ -1,5 +1,5 @@
-//! Real processes for tests and the demo. Each ends with its handle, keeps its log, and shows the log's end when
-//! something about it fails.
+//! Real processes for tests and the demo. A process ends when its handle is dropped, and the last lines of its log are
+//! shown if a test fails.
 
 mod child;
 mod clients;

@@ -1,4 +1,4 @@
-//! The sidecar as a real process, which tests stop, kill and bring back at the same address with the same database.
+//! The sidecar as a real process, which tests can stop, kill and restart at the same address with the same database.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use super::child::Child;
 use super::find::{binary, free_address};
 use super::wait::wait_until;
 
-/// How long it may take to start or to end. Long enough for a busy machine.
+/// How long the sidecar may take to start or to end. This is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How the sidecar is started.
+/// The options of a sidecar.
 #[derive(Clone, Debug)]
 pub struct SidecarOptions {
-    /// The binary; none: `KILL_SWITCH_BIN`, or `kill-switch` in cargo's folder.
+    /// The path of the binary. The default is `KILL_SWITCH_BIN`, or `kill-switch` in cargo's target folder.
     pub binary: Option<PathBuf>,
-    /// Its arguments, in which `{listen}` and `{folder}` stand for its address and its folder.
+    /// The arguments. `{listen}` is replaced by the sidecar's address, and `{folder}` by its folder.
     pub arguments: Vec<String>,
-    /// Environment variables.
+    /// Environment variables, with the same replacements.
     pub environment: Vec<(String, String)>,
-    /// The path that answers 200 once it is ready.
+    /// The path of the URL that returns 200 once the sidecar is ready.
     pub ready_path: String,
-    /// Where it listens; none: a free port.
+    /// The address on which it listens, or `None` for a free port.
     pub listen: Option<SocketAddr>,
 }
 
@@ -42,7 +42,7 @@ impl Default for SidecarOptions {
     }
 }
 
-/// A sidecar, running or stopped. Killed when dropped; its database goes with it.
+/// A sidecar, running or stopped. When this value is dropped, the process is killed and its database is removed.
 #[derive(Debug)]
 pub struct Sidecar {
     child: Option<Child>,
@@ -52,20 +52,20 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Starts one and waits until it is ready.
+    /// Starts a sidecar, and waits until it is ready.
     pub async fn start(options: SidecarOptions) -> Sidecar {
         let mut sidecar = Sidecar::stopped(options);
         sidecar.resume().await;
         sidecar
     }
 
-    /// One that has its address but does not run yet: Envoy can be told where it will be.
+    /// Creates a sidecar that does not run yet. It has an address already, so that Envoy can be configured with it.
     pub fn stopped(options: SidecarOptions) -> Sidecar {
         let folder = TempDir::with_prefix("lab-sidecar-").expect("the temporary folder can be written");
         Sidecar { child: None, address: options.listen.unwrap_or_else(free_address), options, folder }
     }
 
-    /// Starts it, again or for the first time, at its address and with its database; waits until it is ready.
+    /// Starts the process with the sidecar's address and database, and waits until it is ready.
     pub async fn resume(&mut self) {
         let path = self.options.binary.clone().unwrap_or_else(|| binary("kill-switch", "KILL_SWITCH_BIN"));
         let folder = self.folder.path().display().to_string();
@@ -86,34 +86,34 @@ impl Sidecar {
         .await;
     }
 
-    /// Ends it gracefully (SIGTERM).
+    /// Ends the process gracefully (SIGTERM).
     pub async fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.terminate(DEADLINE).await;
         }
     }
 
-    /// Ends it at once (SIGKILL), as a crash would.
+    /// Kills the process at once (SIGKILL), as a crash would.
     pub fn kill(&mut self) {
         self.child = None;
     }
 
-    /// Where it listens, or will.
+    /// Returns the address on which the sidecar listens while it runs.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://` and its address.
+    /// Returns the address as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The log so far, of all its lives.
+    /// Returns the log of all runs so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("sidecar.log")).unwrap_or_default()
     }
 
-    /// Its folder: the database and the log.
+    /// Returns the folder with the database and the log.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
