@@ -11,11 +11,11 @@ use std::process::Command;
 use lab::mesh::Mesh;
 use lab::proc::binary;
 
-/// Folders and files at the top whose mention means a path.
+/// A word that begins with one of these is a path from the root.
 const TOPS: [&str; 11] =
     ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
-/// Names of Envoy and curl that the documentation explains and no file of ours uses.
+/// Names of Envoy and curl that the documentation mentions, but no file of the project uses.
 #[rustfmt::skip]
 const THEIRS: [&str; 7] = [
     "dns_san_peer_certificate", "filter_metadata", "http_code", "jwt_payload", "payload_in_metadata",

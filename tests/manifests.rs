@@ -76,7 +76,7 @@ fn the_filter_accepts_the_configuration_of_every_mesh() {
             }
         }
     }
-    assert_eq!(accepted, 2, "Istio's and Envoy Gateway's");
+    assert_eq!(accepted, 2, "the configurations for Istio and Envoy Gateway");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn envoy_accepts_the_patched_configuration() {
             valid(&file, &bootstrap);
         }
     }
-    assert_eq!(accepted, 3, "two patches of Istio's and one of Envoy Gateway's");
+    assert_eq!(accepted, 3, "two patches for Istio and one for Envoy Gateway");
 }
 
 #[test]

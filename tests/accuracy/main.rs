@@ -12,7 +12,7 @@ use agent_kill_switch::fingerprint::simhash::SIMILAR_BELOW;
 use fastrand::Rng;
 use lab::corpus::{self, Pairs, Text, chinese, other_digits, overlap, scattered, word_set};
 
-/// Different texts are further apart than this.
+/// Different texts must be more bits apart than this.
 const DIFFERENT_ABOVE: u32 = 5;
 /// Texts are substantially different if they share less than this part of their words.
 const DIFFERENT_BELOW: f64 = 1.0 / 3.0;

@@ -58,10 +58,10 @@ fn block_refuses_for_a_while_and_then_begins_a_fresh_window() {
             assert_eq!(reply.header("x-kill-switch-reason"), "loop_detected");
         }
         assert_eq!(mesh.event("block", "blocked").await["block_reason"], "loop_detected");
-        assert_eq!(mesh.agent("block").await["active"], true, "it stays active");
-        wait_until("the time is up", SOON, || async { looping(&caller, 1).await == [200] }).await;
-        assert!(blocked_at.elapsed() > Duration::from_millis(1500), "not before its time");
-        assert_eq!(looping(&caller, 5).await, [200, 200, 200, 200, 429], "a fresh window, and a loop again");
+        assert_eq!(mesh.agent("block").await["active"], true, "the agent stays active");
+        wait_until("the block ends", SOON, || async { looping(&caller, 1).await == [200] }).await;
+        assert!(blocked_at.elapsed() > Duration::from_millis(1500), "the block has lasted about two seconds");
+        assert_eq!(looping(&caller, 5).await, [200, 200, 200, 200, 429], "a loop is detected again in a fresh window");
         wait_until("both blocks are recorded", SOON, || async { mesh.events("block", "blocked").await.len() == 2 })
             .await;
     });
@@ -76,12 +76,17 @@ fn observe_forwards_everything_and_reports_each_loop_once() {
         mesh.event("observe", "would_kill").await;
         assert_eq!(mesh.agent("observe").await["active"], true);
         mesh.scores("observe", 9).await;
-        assert_eq!(mesh.events("observe", "would_kill").await.len(), 1, "one for the loop, not one for each call");
+        assert_eq!(
+            mesh.events("observe", "would_kill").await.len(),
+            1,
+            "one event for the loop, not one for each call"
+        );
         assert_eq!(mesh.llm.received_from("observe").len(), 9);
     });
 }
 
-/// Returns a request in four APIs and MCP, with the expected status and the places of an error's message and code.
+/// Returns a request of each of four APIs and of MCP, with the expected status of a refusal and the JSON pointers of its
+/// message and its code.
 fn shapes() -> Vec<(Request, u16, &'static str, &'static str)> {
     let chat = |format| {
         let mut conversation = Conversation::new(format, false);
@@ -138,7 +143,7 @@ fn a_loop_of_tool_calls_over_mcp_is_killed_with_an_mcp_error() {
 }
 
 #[test]
-fn inactive_agents_get_a_completion_if_so_configured() {
+fn inactive_agents_get_a_completion_if_that_is_configured() {
     run(async {
         let mesh = COMPLETION.get().await;
         deactivated(&mesh, "silent").await;
@@ -155,7 +160,7 @@ fn inactive_agents_get_a_completion_if_so_configured() {
 }
 
 #[test]
-fn the_official_clients_read_that_completion() {
+fn the_official_clients_can_read_the_completion_for_an_inactive_agent() {
     let Some(python) = PythonClient::get() else { return };
     run(async {
         let mesh = COMPLETION.get().await;

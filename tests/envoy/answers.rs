@@ -37,7 +37,7 @@ fn routes() -> Vec<Value> {
     ]
 }
 
-/// Asks the same question eight times at a path, with the answer of the upstream, and returns the statuses.
+/// Asks the same question eight times at a path, where the upstream gives this answer, and returns the statuses.
 async fn eight_calls(mesh: &Mesh, agent: &str, path: &str, answer: &Answer) -> Vec<u16> {
     mesh.enable(agent, json!({"counting": "literal"})).await;
     let script = format!("x-lab-script: {}", answer.to_header());
@@ -51,7 +51,7 @@ async fn eight_calls(mesh: &Mesh, agent: &str, path: &str, answer: &Answer) -> V
     statuses
 }
 
-/// Checks that eight calls were judged, and no answer counted.
+/// Checks that eight calls were judged, and that no answer was counted.
 async fn assert_no_answer_counted(mesh: &Mesh, agent: &str) {
     let scores = mesh.scores(agent, 8).await;
     let mut counts: Vec<[u64; 2]> = scores
@@ -102,7 +102,7 @@ fn a_request_that_envoy_refuses_while_it_is_held_does_not_count() {
             assert_eq!(sent(&mesh, format!("{head}{}", "x".repeat(4_500_000))).await.status().await, 413);
         }
         assert_eq!(looping(&mesh.caller("endless"), 6).await, SIXTH_REFUSED);
-        assert_eq!(mesh.scores("endless", 6).await.len(), 6, "the calls that were judged");
+        assert_eq!(mesh.scores("endless", 6).await.len(), 6, "only these six calls were judged");
     });
 }
 
@@ -184,7 +184,7 @@ fn an_internal_redirect_does_not_count_twice() {
         let mut request = ask(QUESTION);
         request.path = "/moved/v1/chat/completions".to_owned();
         assert_eq!(repeated(&mesh.caller("moved"), &request, None, 6).await, SIXTH_REFUSED);
-        assert_eq!(mesh.llm.received_from("moved").len(), 10, "five calls, each at both places");
+        assert_eq!(mesh.llm.received_from("moved").len(), 10, "five calls, each sent to both paths");
         assert_eq!(counter(&mesh, "requests.redirected").await, 5);
         let kill = mesh.kills("moved", 1).await.remove(0);
         assert_eq!((&kill["similar_prompts"], &kill["similar_responses"]), (&json!(5), &json!(4)), "{kill}");

@@ -14,7 +14,7 @@ const REFUSED: &str = "kill_switch_requests_refused_total";
 fn an_unknown_agent_appears_with_the_kill_switch_off() {
     run(async {
         let mesh = MESH.get().await;
-        assert_eq!(looping(&mesh.caller("team/new@lab"), 8).await, [200; 8], "its switch is off");
+        assert_eq!(looping(&mesh.caller("team/new@lab"), 8).await, [200; 8], "its kill switch is off");
         wait_until("the agent appears", SOON, || async {
             mesh.api("GET", "/v1/agents/team%2Fnew%40lab", None).await.0 == 200
         })
@@ -23,7 +23,7 @@ fn an_unknown_agent_appears_with_the_kill_switch_off() {
         assert_eq!((&agent["kill_switch_enabled"], &agent["active"]), (&json!(false), &json!(true)), "{agent}");
         assert!(agent["last_seen"].is_string(), "{agent}");
         mesh.enable("team/new@lab", json!({})).await;
-        assert_eq!(looping(&mesh.caller("team/new@lab"), 6).await, SIXTH_REFUSED, "once it is switched on");
+        assert_eq!(looping(&mesh.caller("team/new@lab"), 6).await, SIXTH_REFUSED, "its kill switch is on now");
     });
 }
 

@@ -40,7 +40,7 @@ async fn status(mesh: &Mesh, request: impl AsRef<[u8]>) -> u16 {
 }
 
 #[test]
-fn the_request_that_shows_the_loop_never_reaches_the_upstream_whole() {
+fn the_request_that_shows_the_loop_never_reaches_the_upstream_in_full() {
     run(async {
         for (hold, mesh) in both("looper").await {
             assert_eq!(looping(&mesh.caller("looper"), 6).await, SIXTH_REFUSED, "{hold}");
@@ -48,7 +48,7 @@ fn the_request_that_shows_the_loop_never_reaches_the_upstream_whole() {
             let received = mesh.llm.received_from("looper");
             assert_eq!(received.iter().filter(|request| request.whole).count(), 5, "{hold}");
             if hold == "headers" {
-                assert_eq!(received.len(), 5, "not even the headers of the sixth");
+                assert_eq!(received.len(), 5, "the upstream does not even get the headers of the sixth request");
             }
         }
     });
@@ -173,7 +173,7 @@ fn upgrades_and_grpc_pass_for_an_active_agent_and_are_refused_for_an_inactive_on
             // The request has no end, and the refusal must not wait for it.
             let open = format!("{}\r\n", head_by_hand("POST /chat.Chat/Talk", "other", GRPC));
             let answer = sent(&mesh, open).await.until("\r\n\r\n").await;
-            assert!(answer.contains("grpc-status: 7"), "{hold}: gRPC's permission denied: {answer}");
+            assert!(answer.contains("grpc-status: 7"), "{hold}: gRPC status 7 is permission denied: {answer}");
         }
     });
 }

@@ -1,4 +1,5 @@
-//! Who the agent is: each source works, their order holds, and a malformed id is not replaced by another source.
+//! How an agent is identified: each source works, the sources are used in their order, and a malformed id is not replaced
+//! by another source.
 
 use lab::EnvoyConfig;
 use lab::mesh::{Mesh, MeshOptions};
@@ -19,7 +20,7 @@ static MESH: Shared = Shared::new(|| MeshOptions {
     ..MeshOptions::default()
 });
 
-/// Signed with the key below: `{"iss": "lab", "sub": "by-jwt"}`.
+/// The claims `{"iss": "lab", "sub": "by-jwt"}`, signed with the key below.
 const JWT: &str = "x-jwt: eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6ImxhYiJ9.\
                    eyJpc3MiOiJsYWIiLCJzdWIiOiJieS1qd3QifQ.kNwsIM_3GrLEeQ0U5vRCfW_hYmc4scKMuS8wrUMVbkU";
 const JWT_KEY: &str = "YSBrZXkgZm9yIHRlc3RzLCBhbmQgZm9yIG5vdGhpbmcgZWxzZQ";

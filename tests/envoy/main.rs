@@ -1,4 +1,4 @@
-//! The filter in a real Envoy with the real sidecar: a file for each promise.
+//! The filter in a real Envoy with the real sidecar. Each file tests one promise.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 

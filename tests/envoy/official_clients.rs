@@ -11,7 +11,7 @@ use crate::support::{Shared, run};
 static MESH: Shared =
     Shared::new(|| MeshOptions { filter: json!({"dashboard_url": "http://dashboard.test"}), ..MeshOptions::default() });
 
-/// Library, further arguments, and the exception that it raises if permission is denied.
+/// The library, further arguments, and the exception that the library raises if permission is denied.
 const CLIENTS: [(&str, &[&str], &str); 8] = [
     ("openai", &[], "PermissionDeniedError"),
     ("openai", &["--stream"], "PermissionDeniedError"),

@@ -38,19 +38,19 @@ fn no_text_of_prompts_or_answers_is_logged_or_stored() {
         let (mesh, kill) = killed(json!({})).await;
         assert_eq!(kill["excerpt"], Value::Null);
         for word in ["quetzalcoatl", "xylophonist"] {
-            assert_eq!(files_with(mesh.envoy.folder(), word), [""; 0], "{word} at Envoy");
-            assert_eq!(files_with(mesh.sidecar.folder(), word), [""; 0], "{word} at the sidecar");
+            assert_eq!(files_with(mesh.envoy.folder(), word), [""; 0], "no file of Envoy contains {word}");
+            assert_eq!(files_with(mesh.sidecar.folder(), word), [""; 0], "no file of the sidecar contains {word}");
         }
     });
 }
 
 #[test]
-fn with_evidence_a_kill_has_the_beginning_of_the_repeated_prompt_and_logs_have_not() {
+fn with_evidence_the_beginning_of_the_repeated_prompt_is_in_the_kill_and_not_in_logs() {
     run(async {
         let (mesh, kill) = killed(json!({"evidence": "excerpt"})).await;
         assert!(kill["excerpt"].as_str().unwrap_or_default().contains("quetzalcoatl"), "{kill}");
-        assert_eq!(files_with(mesh.envoy.folder(), "quetzalcoatl"), [""; 0], "at Envoy");
-        assert!(!mesh.sidecar.log().contains("quetzalcoatl"), "in the sidecar's log");
+        assert_eq!(files_with(mesh.envoy.folder(), "quetzalcoatl"), [""; 0], "no file of Envoy contains it");
+        assert!(!mesh.sidecar.log().contains("quetzalcoatl"), "the sidecar's log does not contain it");
         assert_eq!(files_with(mesh.sidecar.folder(), "xylophonist"), [""; 0], "answers are never stored");
     });
 }

@@ -8,9 +8,10 @@ use serde_json::json;
 
 use crate::support::{ask, run};
 
-/// What is promised on an idle machine. The test prints it and does not assert it, because test machines are busy.
+/// The time that is promised for an idle machine. The test only prints it, because test machines are busy.
 const PROMISED: Duration = Duration::from_millis(250);
-/// What even a busy machine keeps, and a filter that has to wait for its next poll does not.
+/// The time that is asserted. It is long enough for a busy machine, and too short for a filter that has to wait for its
+/// next poll.
 const AT_MOST: Duration = Duration::from_secs(10);
 const ROUNDS: u32 = 5;
 const CONNECTIONS: usize = 8;

@@ -13,16 +13,16 @@ use lab::proc::binary;
 use lab::{Answer, Format, recordings};
 use serde_json::{Value, json};
 
-/// The longest public run that is played, in calls.
+/// The number of calls of the longest public run that is played.
 const CALLS_MAX: usize = 60;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recordings_written_for_the_project_are_killed_at_the_call_that_replay_says() {
+async fn recordings_written_for_the_project_are_killed_at_the_call_that_replay_predicts() {
     let folder = root().join("tests/traces");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|kind| kind == "jsonl"));
     files.sort();
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(stage.play(&text.lines().map(str::to_owned).collect::<Vec<_>>()).await > 0, "{}", file.display());
@@ -30,11 +30,11 @@ async fn recordings_written_for_the_project_are_killed_at_the_call_that_replay_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn public_recordings_are_killed_at_the_call_that_replay_says() {
+async fn public_recordings_are_killed_at_the_call_that_replay_predicts() {
     let Some(mut files) = recordings::public() else { return };
     files.retain(|path| path.to_string_lossy().ends_with(".jsonl.gz"));
     let lines: Vec<String> = files.iter().flat_map(|file| sample(file)).collect();
-    assert_eq!(Stage::set().await.play(&lines).await, lines.len());
+    assert_eq!(Stage::start().await.play(&lines).await, lines.len());
 }
 
 fn root() -> &'static Path {
@@ -142,7 +142,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set() -> Stage {
+    async fn start() -> Stage {
         let mesh = Mesh::start().await;
         let answer = Arc::new(Mutex::new(Answer::default()));
         let next = Arc::clone(&answer);

@@ -29,9 +29,13 @@ fn twenty_sessions_with_the_same_template_are_allowed_and_one_long_session_is_no
     run(async {
         let mesh = MESH.get().await;
         let apart = twenty_tickets("apart", |ticket| format!("ticket-{ticket}")).await;
-        assert_eq!(apart, [200; 20], "a session for each");
+        assert_eq!(apart, [200; 20], "each call has its own session");
         let together = twenty_tickets("together", |_| "all".to_owned()).await;
-        assert_eq!(together.iter().position(|status| *status == 403), Some(11), "the twelfth in one session");
+        assert_eq!(
+            together.iter().position(|status| *status == 403),
+            Some(11),
+            "the twelfth call in one session is refused"
+        );
         assert_eq!(mesh.kills("together", 1).await.len(), 1);
         assert_eq!(mesh.events("apart", "kill_switch").await.len(), 0);
     });

@@ -11,7 +11,7 @@ use crate::support::{SIXTH_REFUSED, ask, chatting, counter, looping, run};
 const OUTBOX_DEPTH: &str = "outbox_depth";
 
 #[test]
-fn traffic_passes_while_the_sidecar_was_never_started_and_policy_arrives_once_it_is() {
+fn traffic_passes_before_the_sidecar_is_started_and_policy_arrives_afterwards() {
     run(async {
         let mut mesh = Mesh::with(MeshOptions { sidecar_runs: false, ..MeshOptions::default() }).await;
         assert_eq!(looping(&mesh.caller("early"), 8).await, [200; 8]);
@@ -24,7 +24,7 @@ fn traffic_passes_while_the_sidecar_was_never_started_and_policy_arrives_once_it
 }
 
 #[test]
-fn with_deny_calls_are_refused_until_the_first_policy_arrives() {
+fn on_no_policy_deny_refuses_calls_until_the_first_policy_arrives() {
     run(async {
         let filter = json!({"on_no_policy": "deny"});
         let mut mesh = Mesh::with(MeshOptions { sidecar_runs: false, filter, ..MeshOptions::default() }).await;
@@ -56,11 +56,11 @@ fn after_the_sidecar_stops_the_last_known_policy_stays_in_force() {
         mesh.settled().await;
 
         mesh.sidecar.stop().await;
-        assert_eq!(chatting(&mesh.caller("killed"), 2).await, [403; 2], "killed stays killed");
-        assert_eq!(chatting(&mesh.caller("stopped"), 2).await, [403; 2], "stopped stays stopped");
-        assert_eq!(looping(&mesh.caller("off"), 8).await, [200; 8], "off stays off");
-        assert_eq!(looping(&mesh.caller("stranger"), 8).await, [200; 8], "strangers pass");
-        assert_eq!(looping(&mesh.caller("loops-later"), 6).await, SIXTH_REFUSED, "loops still die");
+        assert_eq!(chatting(&mesh.caller("killed"), 2).await, [403; 2], "a killed agent stays killed");
+        assert_eq!(chatting(&mesh.caller("stopped"), 2).await, [403; 2], "a deactivated agent stays deactivated");
+        assert_eq!(looping(&mesh.caller("off"), 8).await, [200; 8], "a kill switch that is off stays off");
+        assert_eq!(looping(&mesh.caller("stranger"), 8).await, [200; 8], "calls of unknown agents pass");
+        assert_eq!(looping(&mesh.caller("loops-later"), 6).await, SIXTH_REFUSED, "loops are still stopped");
 
         report_waits(&mesh).await;
         mesh.sidecar.resume().await;
@@ -87,7 +87,7 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_does_not_und
             if agent == "before" {
                 report_waits(&mesh).await;
             }
-            never_served_while(&mut mesh, agent).await;
+            assert_refused_during_recovery(&mut mesh, agent).await;
             assert_eq!(mesh.events(agent, "kill_switch").await.len(), 1, "{agent}: no duplicate");
             let state = mesh.agent(agent).await;
             assert_eq!((&state["active"], &state["deactivated_by"]), (&json!(false), &json!("kill_switch")), "{agent}");
@@ -95,7 +95,7 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_does_not_und
     });
 }
 
-/// Waits until a report could not be delivered, and is kept.
+/// Waits until a report could not be delivered and is kept.
 async fn report_waits(mesh: &Mesh) {
     wait_until("a report cannot be delivered", SOON, || async {
         mesh.envoy.log().contains("a kill report waits for the sidecar") && counter(mesh, OUTBOX_DEPTH).await == 1
@@ -105,7 +105,7 @@ async fn report_waits(mesh: &Mesh) {
 
 /// Starts the sidecar again and changes the agent's settings, so that the sidecar sends a policy that is still active until
 /// the report has arrived. The agent calls all the time and must always be refused.
-async fn never_served_while(mesh: &mut Mesh, agent: &str) {
+async fn assert_refused_during_recovery(mesh: &mut Mesh, agent: &str) {
     let caller = mesh.caller(agent).without_keep_alive();
     let done = AtomicBool::new(false);
     let hammer = async {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{SIXTH_REFUSED, chatting, looping, run};
 
-/// A replacement for the sidecar that answers every sync as it is told, and every report with a status.
+/// A server in place of the sidecar that gives a chosen answer to every sync, and a chosen status to every report.
 struct Liar {
     server: MockLlm,
     says: Arc<Mutex<Answer>>,
@@ -63,17 +63,24 @@ fn a_sidecar_that_answers_nonsense_leaves_traffic_and_the_last_known_policy_alon
         for (number, (what, lie)) in lies().into_iter().enumerate() {
             liar.say(lie).await;
             let (next, stranger) = (format!("agent-{number}"), format!("stranger-{number}"));
-            assert_eq!(chatting(&mesh.caller("known"), 1).await, [403], "after {what} killed stays killed");
-            assert_eq!(looping(&mesh.caller(&stranger), 8).await, [200; 8], "after {what} strangers pass");
+            assert_eq!(chatting(&mesh.caller("known"), 1).await, [403], "after {what}, a killed agent stays killed");
+            assert_eq!(
+                looping(&mesh.caller(&stranger), 8).await,
+                [200; 8],
+                "after {what}, calls of unknown agents pass"
+            );
             liar.say(good(10 + number as u64, &[&next])).await;
-            assert_eq!(looping(&mesh.caller(&next), 6).await, SIXTH_REFUSED, "after {what} good policy is applied");
+            assert_eq!(looping(&mesh.caller(&next), 6).await, SIXTH_REFUSED, "after {what}, a valid policy is applied");
         }
-        assert!(mesh.envoy.stat("wasmcustom.kill_switch.outbox_depth").await > 0, "reports wait for a better sidecar");
+        assert!(
+            mesh.envoy.stat("wasmcustom.kill_switch.outbox_depth").await > 0,
+            "reports are kept until a sidecar accepts them"
+        );
     });
 }
 
 #[test]
-fn a_sidecar_that_does_not_know_of_a_kill_does_not_undo_it_and_only_an_activation_does() {
+fn a_sidecar_that_does_not_know_of_a_kill_does_not_undo_it_but_an_activation_does() {
     run(async {
         let liar = Liar::start(500).await;
         let mesh = liar.mesh(json!({})).await;
@@ -104,7 +111,7 @@ fn a_report_that_the_sidecar_refuses_for_good_is_logged_without_its_excerpt() {
         assert!(line.contains("\"agent_id\":\"known\"") && line.contains("\"score\":13"), "{line}");
         let sent = liar.server.received().into_iter().find(|request| request.path == "/v1/kills").unwrap();
         assert!(sent.json()["excerpt"].as_str().unwrap().contains("shipped"), "the report itself has an excerpt");
-        assert!(!mesh.envoy.log().contains("shipped"), "the log has not: {line}");
+        assert!(!mesh.envoy.log().contains("shipped"), "the log does not contain it: {line}");
     });
 }
 
@@ -131,7 +138,7 @@ fn lies() -> Vec<(&'static str, Answer)> {
         ("an error", marked(500, "the database is gone")),
         ("garbage", marked(200, "<html>it works!</html>")),
         ("an empty body", marked(200, "")),
-        ("an answer of which only a part is valid", marked(200, &half_good.to_string())),
+        ("an answer that is only partly valid", marked(200, &half_good.to_string())),
         ("an answer without the sidecar's marker", unmarked),
         ("an answer that is cut off", Answer { cut_after: Some(1), ..good(9, &["stranger-5"]) }),
         ("a redirect", Answer { status: 302, ..good(9, &["stranger-6"]) }),

@@ -31,7 +31,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Creates a mesh with these options, which is started when the first test asks for it.
+    /// Creates a shared mesh with these options. It is started when the first test asks for it.
     pub const fn new(options: fn() -> MeshOptions) -> Self {
         Self { mesh: Mutex::const_new(Weak::new()), options }
     }
@@ -65,7 +65,7 @@ pub fn ask(text: &str) -> Request {
     Request::new(Format::OpenAiChat, "/v1/chat/completions", body)
 }
 
-/// Returns a request written by hand, with further header lines and a body with its length. It ends its connection.
+/// Returns a request written by hand, with further header lines, a body, and the body's length. It closes its connection.
 pub fn by_hand(start: &str, agent: &str, headers: &str, body: &str) -> String {
     format!("{}content-length: {}\r\n\r\n{body}", head_by_hand(start, agent, headers), body.len())
 }

@@ -32,7 +32,11 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         assert!((1..STREAMS).contains(&whole), "one worker's streams are cut and the other's are not: {whole} whole");
 
         every_worker_serves(&mesh).await;
-        assert_eq!(chatting(&mesh.caller("dead").without_keep_alive(), 12).await, [403; 12], "killed stays killed");
+        assert_eq!(
+            chatting(&mesh.caller("dead").without_keep_alive(), 12).await,
+            [403; 12],
+            "a killed agent stays killed"
+        );
         assert_eq!(
             looping(&mesh.caller("looper"), 2).await,
             [200, 403],
@@ -67,14 +71,14 @@ fn traps_in_every_worker_lose_neither_kills_nor_policy() {
 async fn trap(mesh: &Mesh) {
     let request = "GET / HTTP/1.1\r\nhost: llm\r\nx-trap: 1\r\nconnection: close\r\n\r\n";
     let answer = sent(mesh, request).await.to_end().await;
-    assert!(!answer.starts_with("HTTP/1.1 200"), "the trapping request gets no answer of the upstream: {answer}");
+    assert!(!answer.starts_with("HTTP/1.1 200"), "the request that traps gets no answer from the upstream: {answer}");
 }
 
 const STREAMS: usize = 16;
 /// The gate at which the streams wait for their end.
 const END: &str = "end";
 
-/// Streams on both workers, each begun and none ended.
+/// Opens streams on both workers. Every stream has begun, and none has ended.
 async fn open_streams(mesh: &Mesh) -> Vec<Raw> {
     let before = mesh.connections().await;
     let mut conversation = Conversation::new(lab::Format::OpenAiChat, true);
