@@ -17,7 +17,7 @@ pub enum Shape {
     Image,
     /// An agent's history of tool calls and their results.
     Tools,
-    /// Like `Tools`, but with literal counting, for which all of it is read: the last user message is the first one.
+    /// Like `Tools`, but with literal counting, which reads the whole body: its only user message is at the beginning.
     ToolsLiteral,
     /// One long message in Chinese.
     Chinese,
@@ -84,7 +84,7 @@ impl Body {
         }
     }
 
-    /// Returns the body. Bodies of different seeds have nothing in common, in particular not their last message.
+    /// Returns the body. Bodies with different seeds have different texts, in particular in their last message.
     pub fn text(&self, seed: u64) -> String {
         let bytes = self.kilobytes * 1024;
         let room = bytes.saturating_sub(request("").len());

@@ -18,7 +18,7 @@ pub const WINDOW: u32 = 20;
 pub struct Pipeline {
     text: Fingerprinter,
     counting: Counting,
-    /// The window as shared data keeps it. It is never replaced, so that every call finds the same.
+    /// The window as it is stored in shared data. It is never replaced, so that every call sees the same window.
     window: Vec<u8>,
 }
 

@@ -4,7 +4,7 @@
 //! timestamps and ids in between. A repeated text would train the branch predictor and give times that are too good.
 
 /// Random numbers that are the same on every machine. The bodies must not change, or results could not be compared with
-/// earlier ones; hence no random number crate, whose numbers may change with its version.
+/// earlier ones. A random number crate is not used, because its numbers may change with its version.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -69,7 +69,7 @@ fn word(dice: &mut Dice) -> String {
         return COMMON[dice.skewed(COMMON.len())].to_owned();
     }
     let number = dice.skewed(BEGINNINGS.len() * MIDDLES.len() * ENDINGS.len());
-    // Multiplied, so that the frequent words have nothing in common.
+    // The number is multiplied so that frequent words differ in all of their parts.
     let number = number.wrapping_mul(7919);
     let (first, second) = (BEGINNINGS[number % 40], MIDDLES[number / 40 % 32]);
     format!("{first}{second}{}", ENDINGS[number / 1280 % 20])

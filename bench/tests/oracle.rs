@@ -19,7 +19,7 @@ fn both(body: &str, counting: Counting) -> [Fingerprint; 2] {
 }
 
 #[test]
-fn they_agree_on_the_bodies_that_are_measured() {
+fn both_pipelines_agree_on_the_bodies_that_are_measured() {
     let mut informative = 0;
     for shape in SHAPES {
         // Above 100 KB of text the fast pipeline samples, and Chinese counts double.
@@ -36,7 +36,7 @@ fn they_agree_on_the_bodies_that_are_measured() {
 }
 
 #[test]
-fn they_tell_the_same_calls_from_others() {
+fn both_pipelines_recognise_equal_and_different_calls() {
     let of = |seed| {
         let text = Body { shape: Shape::Tools, kilobytes: 4 }.text(seed);
         let fast = Pipeline::new(Counting::Progress).decode(text.as_bytes()).expect("a chat request").tools;
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
-    fn they_agree_on_any_text(first in text(), second in text(), prefilled: bool) {
+    fn both_pipelines_agree_on_any_text(first in text(), second in text(), prefilled: bool) {
         let mut messages = vec![
             json!({"role": "system", "content": "Be brief."}),
             json!({"role": "assistant", "content": "How can I help?"}),

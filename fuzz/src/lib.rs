@@ -1,4 +1,5 @@
-//! The fuzz targets as plain functions. libFuzzer calls them if it is installed, and the `smoke` binary on any toolchain.
+//! The fuzz targets as plain functions. libFuzzer calls them if it is installed. The `smoke` binary calls them on any
+//! toolchain.
 //!
 //! The first bytes of an input choose paths, formats and chunk sizes; the rest is the body. The targets check that nothing
 //! panics, and that chunking, earlier input and white space do not change the result.

@@ -1,4 +1,4 @@
-//! The first inputs, made of the fixtures of the tests.
+//! The initial inputs of the fuzz targets, made from the fixtures of the tests.
 
 use std::path::Path;
 

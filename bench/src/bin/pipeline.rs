@@ -17,12 +17,15 @@ const FAST: usize = 0;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| -> u32 {
-        arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("argument {index}: a number"))
+        arguments
+            .get(index)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| panic!("argument {index} must be a number"))
     };
     match arguments.first().map(String::as_str) {
         Some("time") => time(number(1), Duration::from_millis(u64::from(number(2)))),
         Some("once") => once(number(1) as usize),
-        _ => panic!("time ROUNDS SLICE_MS, or once BODY"),
+        _ => panic!("usage: pipeline time ROUNDS SLICE_MS, or pipeline once BODY"),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Runs the fuzz targets on a stable toolchain: seeds, mutated by a fixed sequence of random numbers, for some seconds.
+//! Runs the fuzz targets on a stable toolchain: mutates the seeds with a fixed sequence of random numbers for some seconds.
 //!
-//! It is not guided by coverage, so it finds less than libFuzzer, but every run finds the same. Options:
+//! It is not guided by coverage, so it finds less than libFuzzer, but every run tries the same inputs. Options:
 //! `--seconds N` for each target (5), `--target NAME` (all), `--seed N` (1), `--replay FILE`, `--write-corpus`.
 
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use lab::corpus::{Pairs, overlap, scattered, texts};
 use crate::options::Options;
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Different texts are further apart than this.
+/// Different texts must be more bits apart than this.
 const DIFFERENT_ABOVE: u32 = 5;
 /// Texts are different if they share less than this part of their words.
 const DIFFERENT_BELOW: f64 = 1.0 / 3.0;
@@ -37,12 +37,12 @@ pub fn measure(_: &Options) -> Vec<Row> {
         ),
         Row::new(
             "pairs of different texts at 5 bits or fewer",
-            format!("{alike} more, which are alike"),
+            format!("{alike} more pairs are similar texts"),
             number(pairs.close.len() - alike),
             Goal::AtMost(0.0),
         ),
         Row::new(
-            "texts whose hash other numbers, timestamps and ids change",
+            "texts whose hash changes with other numbers, timestamps and ids",
             format!("{} texts", texts.len().div_ceil(3)),
             number(moved),
             Goal::AtMost(0.0),

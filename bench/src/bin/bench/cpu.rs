@@ -2,7 +2,7 @@
 //!
 //! Two workers serve a steady load on a few connections. Three kinds of requests take turns: calls of an agent whose switch
 //! is on and which are judged, calls of an agent whose switch is off, and requests without an agent id, which the filter
-//! passes at their headers without looking anything up. Values are the differences to the last kind.
+//! forwards after reading their headers, without looking anything up. Values are the differences from the last kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub async fn measure(options: &Options) -> Vec<Row> {
 fn row(what: String, costs: &[f64], passed: &[f64], limit: f64) -> Row {
     let more: Vec<f64> = costs.iter().zip(passed).map(|(cost, passed)| cost - passed).collect();
     let [cost, passed, more] = [costs, passed, &more].map(|values| Value(median(values), Unit::Microseconds));
-    Row::new(what, format!("{cost}; passed at its headers {passed}"), more, Goal::AtMost(limit))
+    Row::new(what, format!("{cost}; without an agent id {passed}"), more, Goal::AtMost(limit))
 }
 
 /// Returns the user and system time that a process has used.

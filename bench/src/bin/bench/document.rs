@@ -7,10 +7,11 @@ use crate::table;
 pub fn page(sections: &[Section], machine: &[(&'static str, String)], summary: &str) -> String {
     let mut page = format!(
         "# Benchmarks\n\n\
-         This page is written by `make bench`. Compare the ratios: each is taken between short slices of one run that take\n\
-         turns, and is the median over the rounds. Times depend on the machine below, which also has other users.\n\n\
+         This page is written by `make bench`. Compare the ratios, not the times: the times depend on the machine below,\n\
+         which also has other users. A ratio compares short slices of the same run, which alternate, and is the median\n\
+         of all rounds.\n\n\
          {summary}\n\n\
-         ![How much of what its goal allows each figure uses](benchmarks.svg)\n\n"
+         ![How close each figure is to its goal](benchmarks.svg)\n\n"
     );
     for (name, value) in machine {
         page += &format!("- {name}: {value}\n");
@@ -42,14 +43,14 @@ fn about(part: Part) -> &'static str {
              events. Not measured yet: bodies of 8 MB."
         }
         Part::Streaming => {
-            "In the first and last row the upstream sends an event only after the client has reported, past Envoy, that the\n\
-             event before has arrived. If the filter held an event back, the answer would stop there. In the other rows\n\
-             answers stream freely."
+            "In the first and the last row the upstream sends an event only after the client has reported, without going\n\
+             through Envoy, that the previous event has arrived. If the filter held an event back, the answer would stop\n\
+             there. In the other rows the upstream sends events without waiting."
         }
         Part::Scale => {
             "Two sidecars, one with one agent and one with a hundred thousand, and an Envoy with two workers for each. A\n\
-             change is in force when each of four connections, two on each worker, has got an answer that shows it. Not\n\
-             measured yet: 10,000 conversations of one agent."
+             change is in force when each of four connections, two on each worker, has received an answer that shows it.\n\
+             Not measured yet: 10,000 conversations of one agent."
         }
         Part::Module => "Envoy is started with the filter and without it, in turns.",
         Part::Instructions => {
@@ -57,12 +58,13 @@ fn about(part: Part) -> &'static str {
         }
         Part::Accuracy => {
             "Generated texts of five words to a hundred kilobytes: English, code, Russian, Arabic, Chinese and Japanese.\n\
-             Each is compared with each other one. Two texts are different if they have less than a third of their words\n\
+             Each is compared with every other one. Two texts are different if they have less than a third of their words\n\
              in common, counted exactly."
         }
         Part::Cpu => {
             "User and system time of the Envoy process, divided by the requests, under a steady load on two workers. The\n\
-             value is the difference to a request without an agent id, which the filter passes at its headers.\n\
+             value is the difference from a request without an agent id, which the filter forwards after reading its\n\
+             headers.\n\
              Goal 8, a loop that is spread over a fleet of Envoys, is not measured yet."
         }
     }

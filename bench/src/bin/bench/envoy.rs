@@ -17,7 +17,7 @@ use crate::rig::pool::{Load, Pool, load};
 use crate::rig::{Listener, Rig};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// A kind of traffic: which filter, and an agent in which state.
+/// A kind of traffic: the filter, and the state of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Variant {
     Plain,
@@ -127,7 +127,7 @@ async fn take_turns(rig: &Rig, case: Case, round: usize, pool: &Pool, options: &
     loads
 }
 
-/// Returns the variants of a case, in each round beginning with another one.
+/// Returns the variants of a case. Each round begins with another one.
 fn turns(case: Case, round: usize) -> Vec<Variant> {
     let mut variants = Variant::ALL.to_vec();
     variants.rotate_left(round % Variant::ALL.len());

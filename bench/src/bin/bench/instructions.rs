@@ -1,6 +1,6 @@
-//! Instructions of one call, counted by callgrind. The number does not depend on how busy the machine is.
+//! The number of instructions of one call, counted by callgrind. It does not depend on how busy the machine is.
 //!
-//! The call is counted natively after a few others, so that late binding and the first use of buffers do not count.
+//! The call runs natively after a few other calls, so that late binding and the first use of buffers are not counted.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::paths;
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Counts them for every body, or with `--quick` for those of 100 KB.
+/// Counts the instructions for every body, or with `--quick` for the bodies of 100 KB.
 pub fn measure(options: &Options) -> Vec<Row> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("SKIPPED: valgrind is not installed, so instructions were not counted");

@@ -9,7 +9,7 @@ use crate::rig::upstream::Upstream;
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Starts Envoys with and without it, in turns.
+/// Starts Envoys with the module and without it, in turns.
 pub async fn measure(options: &Options) -> Vec<Row> {
     let upstream = Upstream::start();
     // The sidecar does not run: only loading is measured, without the first sync.
@@ -30,7 +30,7 @@ pub async fn measure(options: &Options) -> Vec<Row> {
     vec![
         Row::new("size of the module", "", Value(bytes as f64, Unit::Bytes), Goal::AtMost(512.0 * 1024.0)),
         Row::new(
-            "loading it: how much longer Envoy takes to be ready",
+            "additional time until Envoy is ready",
             format!("with {with}; without {without}"),
             Value(median(&longer), Unit::Seconds),
             Goal::Below(1.0),

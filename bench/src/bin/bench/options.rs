@@ -5,10 +5,10 @@ use clap::{Parser, ValueEnum};
 /// Measures everything on docs/benchmarks.md.
 #[derive(Debug, Parser)]
 pub struct Options {
-    /// Takes fewer rounds and sizes, below two minutes; nothing is written.
+    /// Measures fewer rounds and sizes, in less than two minutes. The documentation is not written.
     #[arg(long)]
     pub quick: bool,
-    /// Measures one part only; nothing is written.
+    /// Measures one part only. The documentation is not written.
     #[arg(long)]
     pub only: Option<Part>,
 }
@@ -43,9 +43,9 @@ pub enum Part {
     Scale,
     /// The module itself.
     Module,
-    /// Instructions, counted.
+    /// The number of instructions.
     Instructions,
-    /// Accuracy beside speed.
+    /// The accuracy of the fingerprint.
     Accuracy,
     /// Envoy's CPU time per request.
     Cpu,

@@ -1,10 +1,10 @@
-//! The paths of what `make bench` has built, in cargo's folders beside this program.
+//! The paths of the files that `make bench` has built, in cargo's folders next to this program.
 
 use std::path::{Path, PathBuf};
 
 /// Returns the project's folder.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the project")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the project")
 }
 
 /// Returns a native program that is measured.
@@ -23,8 +23,8 @@ pub fn noop_module() -> PathBuf {
 }
 
 fn built(file: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("a process knows its own file");
-    let path = own.ancestors().nth(2).expect("a program lies in a profile's folder").join(file);
+    let own = std::env::current_exe().expect("the path of the running program is known");
+    let path = own.ancestors().nth(2).expect("the program is in the folder of a profile").join(file);
     assert!(path.is_file(), "{} is missing: `make bench` builds it", path.display());
     path
 }

@@ -1,5 +1,5 @@
-//! docs/benchmarks.svg: a bar for each goal, as long as the used share of what the goal allows. A bar that ends before the
-//! line reaches its goal.
+//! docs/benchmarks.svg: a bar for each goal, whose length is the used share of what the goal allows. If the bar ends before
+//! the line, the goal is reached.
 //!
 //! Colours follow the reader's light or dark theme. The picture loads nothing and runs no script.
 
@@ -48,11 +48,11 @@ pub fn svg(sections: &[Section]) -> String {
     let (height, line) = (y + 24, START + GOAL);
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">
-<title>How much of what its goal allows each figure uses</title>
+<title>How close each figure is to its goal</title>
 <style>{STYLE}</style>
 <rect class="page" width="{WIDTH}" height="{height}" rx="8"/>
-<text class="title" x="24" y="36">How much of its goal each figure uses</text>
-<text class="note" x="24" y="58">A bar that ends before the line reaches its goal; the shorter, the better.</text>
+<text class="title" x="24" y="36">How close each figure is to its goal</text>
+<text class="note" x="24" y="58">If a bar ends before the line, the goal is reached. Shorter is better.</text>
 <text class="note" x="{line}" y="{}" text-anchor="middle">goal</text>
 {bars}<line class="line" x1="{line}" y1="{}" x2="{line}" y2="{}"/>
 </svg>
@@ -88,16 +88,16 @@ mod tests {
     use crate::row::{Goal, Unit, Value};
 
     #[test]
-    fn bars_are_as_long_as_the_goal_is_used_and_no_longer_than_there_is_room() {
+    fn the_length_of_a_bar_is_the_used_share_of_its_goal_up_to_a_limit() {
         let row = |what: &str, value, goal| Row::new(what, "", Value(value, Unit::Times), goal);
         let rows = vec![
             row("half <of it>", 1.0, Goal::AtMost(2.0)),
             row("far too much", 90.0, Goal::Below(3.0)),
-            row("only told", 1.0, Goal::None),
+            row("no goal", 1.0, Goal::None),
         ];
         let picture = svg(&[Section { part: Part::Scale, rows }]);
         assert!(picture.contains(r#"class="pass" x="416" y="113" width="130.0""#), "{picture}");
         assert!(picture.contains(r#"class="miss" x="416" y="137" width="338.0""#), "{picture}");
-        assert!(picture.contains("half &lt;of it&gt;") && picture.contains("≤ 2x") && !picture.contains("only told"));
+        assert!(picture.contains("half &lt;of it&gt;") && picture.contains("≤ 2x") && !picture.contains("no goal"));
     }
 }

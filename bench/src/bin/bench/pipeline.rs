@@ -1,4 +1,4 @@
-//! The pipeline against the naive one and against copying the body, natively and as wasm in V8.
+//! Compares the pipeline with the naive one and with copying the body, natively and as wasm in V8.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ struct Sample {
 /// The times of each cell in microseconds, by round.
 type Times = BTreeMap<(Body, Way), Vec<f64>>;
 
-/// Measures it natively and as wasm.
+/// Measures the pipeline natively and as wasm.
 pub fn measure(options: &Options) -> Vec<Row> {
     let arguments =
         ["time".to_owned(), options.rounds().to_string(), if options.quick { "10" } else { "40" }.to_owned()];
@@ -74,7 +74,7 @@ fn against_naive(engine: &str, times: &Times, goal: impl Fn(Body) -> Goal) -> Ve
     ALL.iter().map(row).collect()
 }
 
-/// Returns the other goals in wasm: long messages, and histories against copying the body.
+/// Returns the rows of the other goals in wasm: long messages, and histories compared with copying the body.
 fn of_wasm(times: &Times) -> Vec<Row> {
     let of = |shape, kilobytes, way| times[&(Body { shape, kilobytes }, way)].as_slice();
     let both = |one: &[f64], word: &str, other: &[f64]| {

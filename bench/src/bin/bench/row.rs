@@ -34,7 +34,7 @@ pub enum Unit {
 /// The goal of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// There is none: the value is only reported.
+    /// The value has no goal and is only reported.
     None,
     /// No less than this.
     AtLeast(f64),
@@ -64,7 +64,8 @@ impl Row {
         self.passes().map_or("", |passes| if passes { "PASS" } else { "MISS" })
     }
 
-    /// Returns the used share of what the goal allows: up to 1 the goal is reached. Returns `None` if there is no goal.
+    /// Returns the used share of what the goal allows, which is at most 1 if the goal is reached. Returns `None` if there
+    /// is no goal.
     pub fn used(&self) -> Option<f64> {
         match self.goal {
             Goal::None => None,

@@ -1,7 +1,8 @@
 //! Streamed answers: no event is held back, and little speed is lost.
 //!
-//! That no event is held back is proven without timing: the upstream sends an event only after the client has reported,
-//! past Envoy, that the event before has arrived. A filter that held an event back would stop the answer for good.
+//! No timing is needed to show that no event is held back: the upstream sends an event only after the client has reported,
+//! without going through Envoy, that the previous event has arrived. A filter that held an event back would stop the answer
+//! for good.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

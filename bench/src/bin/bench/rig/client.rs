@@ -1,4 +1,4 @@
-//! A client that costs very little: HTTP/1.1 written by hand, one request after the other on a kept connection.
+//! A client that uses very little CPU: HTTP/1.1 written by hand, one request after the other on one connection.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ impl Connection {
             }
             match stream.read_buf(&mut self.buffer).await {
                 Ok(size) if size > 0 => {}
-                ended => panic!("the connection ended ({ended:?}) within an answer, and sending with {sent:?}"),
+                ended => panic!("the connection ended within an answer: {ended:?}; the request was sent with {sent:?}"),
             }
             if first_byte.is_none() && find(&self.buffer, b"\r\n\r\n").is_some_and(|end| end + 4 < self.buffer.len()) {
                 first_byte = Some(started.elapsed());

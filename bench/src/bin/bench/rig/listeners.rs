@@ -51,7 +51,7 @@ impl Listener {
         listener["connection_balance_config"] = json!({"exact_balance": {}});
         if self == Self::Noop {
             let filters = &mut listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"];
-            // It must not share a virtual machine with ours.
+            // It must not share a virtual machine with the kill switch.
             filters[0]["typed_config"]["config"]["vm_config"]["vm_id"] = json!("noop");
         }
         listener

@@ -1,5 +1,5 @@
-//! The set-up of all parts in a real Envoy: an upstream and a client that cost little, and an Envoy with a listener for
-//! each filter that is compared.
+//! The set-up of all parts that use a real Envoy: an upstream and a client that use little CPU, and an Envoy with a
+//! listener for each filter that is compared.
 //!
 //! One Envoy has all listeners, so that process, workers, upstream connections and caches are the same. Only the filter
 //! differs.
@@ -34,7 +34,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts all of it.
+    /// Starts the upstream, the sidecar and Envoy.
     pub async fn start(listeners: &[Listener], workers: u32) -> Self {
         let upstream = Upstream::start();
         let mut sidecar = sidecar();

@@ -1,4 +1,4 @@
-//! An upstream that costs very little: HTTP/1.1 written by hand on a thread of its own, with prepared answers.
+//! An upstream that uses very little CPU: HTTP/1.1 written by hand on a separate thread, with prepared answers.
 //!
 //! Successive answers differ, since the filter looks for agents that always get the same answer. The request's header
 //! `x-bench` says how to answer: `whole`; `sse N`, in N events; `step N`, in N events, each sent only after the client has
@@ -103,7 +103,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>) {
     let mut buffer = vec![0; 256 * 1024];
     let mut filled = 0;
     loop {
-        // The head.
+        // Reads the head of the request.
         let end = loop {
             if let Some(end) = find(&buffer[..filled], b"\r\n\r\n") {
                 break end + 4;

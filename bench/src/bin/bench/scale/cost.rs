@@ -1,4 +1,4 @@
-//! The cost of a request with one agent and with a hundred thousand.
+//! The time of a request if one agent is known and if a hundred thousand are.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::row::{Goal, Row, Unit, Value};
 /// How many agents call in turn in the last case.
 const CALLING: usize = 4_000;
 
-/// Measures calls of the one agent, of one in many, and of many in many, in turns.
+/// Measures three cases in turns: calls of the only known agent, of one of many known agents, and of thousands of them.
 pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row> {
     wait_until_judged(small, &agents::name(0)).await;
     let pool = Pool::new(Body { shape: Shape::History, kilobytes: 10 });
@@ -77,7 +77,7 @@ pub async fn wait_until_judged(envoy: &Envoy, agent: &str) {
     let mut connection = Connection::new(envoy.listener(Listener::Ours.name()));
     let started = Instant::now();
     while envoy.stat("wasmcustom.kill_switch.requests.allowed").await == 0 {
-        assert!(started.elapsed() < DEADLINE, "no policy of {agent} within {DEADLINE:?}\n{}", envoy.log());
+        assert!(started.elapsed() < DEADLINE, "Envoy has no policy for {agent} after {DEADLINE:?}\n{}", envoy.log());
         connection.call(&target(envoy, agent), pool.next()).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

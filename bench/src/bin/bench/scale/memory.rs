@@ -69,5 +69,5 @@ async fn fill(envoy: &Envoy, full: usize) {
 async fn allocated(envoy: &Envoy) -> f64 {
     let memory: Json = serde_json::from_str(&envoy.get("/memory").await).expect("Envoy's memory is JSON");
     let bytes = memory["allocated"].as_str().and_then(|text| text.parse().ok());
-    bytes.unwrap_or_else(|| panic!("bytes that are allocated, not {memory}"))
+    bytes.unwrap_or_else(|| panic!("Envoy does not report its allocated bytes: {memory}"))
 }

@@ -1,7 +1,7 @@
 //! How long after the API's answer a change is in force on every worker.
 //!
-//! Each worker has connections on which an agent calls about every millisecond. The time ends when the slowest of them has got
-//! an answer that shows the change, so it includes the call itself.
+//! Each worker has connections on which an agent calls about every millisecond. The time ends when the last connection has
+//! received an answer that shows the change, so it includes the call itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,8 +112,9 @@ async fn wait_for(told: &mut mpsc::UnboundedReceiver<Seen>, status: u16) -> Inst
     let mut last = Instant::now();
     for number in 0..CONNECTIONS {
         let seen = tokio::time::timeout(DEADLINE, told.recv()).await;
-        let seen = seen.ok().flatten().unwrap_or_else(|| panic!("{number} of {CONNECTIONS} have seen {status}"));
-        assert_eq!(seen.status, status, "what a connection sees next");
+        let seen =
+            seen.ok().flatten().unwrap_or_else(|| panic!("only {number} of {CONNECTIONS} connections saw {status}"));
+        assert_eq!(seen.status, status, "the next status that a connection sees");
         last = if number == 0 { seen.at } else { last.max(seen.at) };
     }
     last
