@@ -1,4 +1,4 @@
-# Three commands matter: `make demo`, `make test` and `make bench`. They set up what they need.
+# The main commands are `make demo`, `make test` and `make bench`. They install what they need.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,7 +10,7 @@ MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch
 
 .PHONY: help demo test check module sidecar envoy chromium screenshots fuzz bench images compose-demo dist fmt clean
 
-help: ## what there is to make
+help: ## this list of targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
 
 demo: module sidecar envoy ## real Envoy, sidecar, mock LLM, a healthy and a looping agent (ONCE=1 ends by itself)
@@ -33,16 +33,16 @@ module: toolchain ## the filter, as a WebAssembly module
 sidecar: toolchain ## the sidecar, for the demo
 	cargo build -p kill-switch
 
-chromium: ## Chromium and its driver, where they can be installed
+chromium: ## Chromium and its driver, if they can be installed
 	@tools/get-chromium
 
-screenshots: toolchain chromium ## the pictures of the documentation, taken anew
+screenshots: toolchain chromium ## the screenshots in the documentation
 	cargo test -p kill-switch --test it browser::screenshots::screenshots -- --ignored --exact
 
 envoy: ## a real Envoy: ENVOY_BIN, the one on PATH, or a pinned one
 	@tools/get-envoy >/dev/null
 
-# With cargo-fuzz installed, libFuzzer with the address sanitizer; without it, a plain mutation driver on stable Rust.
+# Uses libFuzzer with the address sanitizer if cargo-fuzz is installed, and otherwise random mutations on stable Rust.
 FUZZ_SECONDS ?= 20
 fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
 	@if cargo fuzz --version >/dev/null 2>&1; then \
@@ -54,17 +54,17 @@ fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
 	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(FUZZ_SECONDS); \
 	fi
 
-bench: toolchain ## every number of docs/benchmarks.md, measured anew (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
+bench: toolchain ## measure every number in docs/benchmarks.md (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
 	tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
-# The registry and folder before an image's name, with its slash: IMAGE_PREFIX=registry.example.com/team/
+# The registry and folder of the images, with a slash at the end: IMAGE_PREFIX=registry.example.com/team/
 IMAGE_PREFIX ?=
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 images: ## the module (for Istio and Envoy Gateway) and the sidecar as OCI images
 	docker build --target module --tag $(IMAGE_PREFIX)agent-kill-switch:$(VERSION) .
 	docker build --target sidecar --tag $(IMAGE_PREFIX)kill-switch:$(VERSION) .
 
-# Compose v2 is a plugin of docker, 1.29 a command of its own.
+# Compose v2 is a plugin of docker. Compose 1.29 is a separate command.
 COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 compose-demo: ## the demo in containers (ONCE=1 ends by itself)
 	$(COMPOSE) up --build $(if $(ONCE),--exit-code-from demo)
