@@ -17,6 +17,18 @@ pub const MIN_WINDOW_SIZE: u32 = 2;
 pub const MAX_WINDOW_SIZE: u32 = 100;
 /// The longest `retry_after_seconds`: one day.
 pub const MAX_RETRY_AFTER_SECONDS: u32 = 86_400;
+/// After how many seconds without a call a run is over, unless the policy says otherwise.
+pub const DEFAULT_IDLE_RESET_SECONDS: u32 = 120;
+/// The longest `idle_reset_seconds`: one day.
+pub const MAX_IDLE_RESET_SECONDS: u32 = 86_400;
+/// How long a stopped conversation is refused, unless the policy says otherwise.
+pub const DEFAULT_SESSION_STOP_SECONDS: u32 = 3_600;
+/// The longest `session_stop_seconds`: one week.
+pub const MAX_SESSION_STOP_SECONDS: u32 = 604_800;
+/// How many conversations must be stopped within an hour for the agent to be deactivated, unless the policy says otherwise.
+pub const DEFAULT_ESCALATE_AFTER: u32 = 5;
+/// The largest `escalate_after`, which is also how many stopped conversations of one agent an Envoy remembers.
+pub const MAX_STOPPED_SESSIONS: u32 = 64;
 
 /// A setting is out of bounds. The message names the field, the value and the bounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +44,17 @@ pub enum SettingError {
         /// The window size that it goes with.
         window_size: u32,
     },
-    /// `retry_after_seconds` is out of bounds.
-    RetryAfter(f64),
+    /// A whole number is out of bounds.
+    Whole {
+        /// The name of the field.
+        field: &'static str,
+        /// The number that was given.
+        given: f64,
+        /// The smallest number that is allowed.
+        min: u32,
+        /// The largest number that is allowed.
+        max: u32,
+    },
 }
 
 impl SettingError {
@@ -42,7 +63,7 @@ impl SettingError {
         match self {
             Self::WindowSize(_) => "kill_switch_window_size",
             Self::Threshold(_) | Self::Unreachable { .. } => "kill_switch_threshold",
-            Self::RetryAfter(_) => "retry_after_seconds",
+            Self::Whole { field, .. } => field,
         }
     }
 }
@@ -60,8 +81,8 @@ impl fmt::Display for SettingError {
                 "{field} ({threshold}) must be below {}, the highest score a window of {window_size} can reach",
                 highest_score(*window_size)
             ),
-            Self::RetryAfter(given) => {
-                write!(f, "{field} ({given}) must be a whole number from 1 to {MAX_RETRY_AFTER_SECONDS}")
+            Self::Whole { given, min, max, .. } => {
+                write!(f, "{field} ({given}) must be a whole number from {min} to {max}")
             }
         }
     }
@@ -95,10 +116,29 @@ pub fn check_settings(window_size: f64, threshold: f64) -> Result<(u32, f64), Se
 
 /// Checks how long `action: block` refuses.
 pub fn check_retry_after(seconds: f64) -> Result<u32, SettingError> {
-    if seconds.fract() != 0.0 || !(1.0..=f64::from(MAX_RETRY_AFTER_SECONDS)).contains(&seconds) {
-        return Err(SettingError::RetryAfter(seconds));
+    check_whole("retry_after_seconds", seconds, 1, MAX_RETRY_AFTER_SECONDS)
+}
+
+/// Checks after how long a silence a run is over.
+pub fn check_idle_reset(seconds: f64) -> Result<u32, SettingError> {
+    check_whole("idle_reset_seconds", seconds, 0, MAX_IDLE_RESET_SECONDS)
+}
+
+/// Checks how long a stopped conversation is refused.
+pub fn check_session_stop(seconds: f64) -> Result<u32, SettingError> {
+    check_whole("session_stop_seconds", seconds, 1, MAX_SESSION_STOP_SECONDS)
+}
+
+/// Checks after how many stopped conversations an agent is deactivated.
+pub fn check_escalate_after(conversations: f64) -> Result<u32, SettingError> {
+    check_whole("escalate_after", conversations, 0, MAX_STOPPED_SESSIONS)
+}
+
+fn check_whole(field: &'static str, given: f64, min: u32, max: u32) -> Result<u32, SettingError> {
+    if given.fract() != 0.0 || !(f64::from(min)..=f64::from(max)).contains(&given) {
+        return Err(SettingError::Whole { field, given, min, max });
     }
-    Ok(seconds as u32)
+    Ok(given as u32)
 }
 
 #[cfg(test)]
@@ -124,6 +164,9 @@ mod tests {
         }
         assert_eq!(check_settings(2.0, 2.4), Ok((2, 2.4)));
         assert_eq!(check_settings(100.0, 400.0), Ok((100, 400.0)));
+        let too_large = check_session_stop(604_801.0).unwrap_err();
+        assert_eq!(too_large.to_string(), "session_stop_seconds (604801) must be a whole number from 1 to 604800");
         assert_eq!(check_retry_after(0.0).unwrap_err().field(), "retry_after_seconds");
+        assert_eq!((check_idle_reset(0.0), check_escalate_after(0.0)), (Ok(0), Ok(0)), "0 means never");
     }
 }

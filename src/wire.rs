@@ -117,6 +117,36 @@ impl FromStr for Counting {
     }
 }
 
+/// What a detected loop stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The whole agent.
+    #[default]
+    Agent,
+    /// Only the conversation that loops. A loop of calls that belong to no conversation stops the agent.
+    Session,
+}
+
+impl Scope {
+    /// Returns the word for this value in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Session => "session",
+        }
+    }
+}
+
+impl FromStr for Scope {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let all = [Self::Agent, Self::Session];
+        all.into_iter().find(|scope| scope.as_str() == word).ok_or(UnknownWord { allowed: "agent or session" })
+    }
+}
+
 /// The policy of one agent, as the filter enforces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPolicy {
@@ -148,6 +178,43 @@ pub struct AgentPolicy {
     /// How long `action: block` refuses requests.
     #[serde(default = "default_retry_after_seconds")]
     pub retry_after_seconds: u32,
+    /// After how many seconds without a call a run is over, so that the next call begins a new one. 0 means never.
+    #[serde(default = "default_idle_reset_seconds")]
+    pub idle_reset_seconds: u32,
+    /// What a detected loop stops.
+    #[serde(default)]
+    pub scope: Scope,
+    /// How long a stopped conversation is refused.
+    #[serde(default = "default_session_stop_seconds")]
+    pub session_stop_seconds: u32,
+    /// How many conversations must be stopped within an hour for the agent itself to be deactivated. 0 means that it
+    /// never is. The sidecar counts; the filter does not use it.
+    #[serde(default = "default_escalate_after")]
+    pub escalate_after: u32,
+    /// Why the kill switch deactivated the agent, in the words of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The conversations that were stopped lately, at most [`MAX_STOPPED_SESSIONS`](crate::policy::MAX_STOPPED_SESSIONS).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped_sessions: Vec<StoppedSession>,
+}
+
+/// A conversation that was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoppedSession {
+    /// Identifies the conversation: the hash of its id or of its opening, as 16 hexadecimal digits.
+    pub key: String,
+    /// Until when its calls are refused, in milliseconds since 1970. 0 if a person let it go on.
+    pub until_ms: u64,
+    /// How often a person let the conversation go on. A stop that an Envoy made under a smaller number is over.
+    #[serde(default)]
+    pub releases: u32,
+    /// What the filter did: `deactivate` refuses with 403, `block` with 429.
+    #[serde(default)]
+    pub action: Action,
+    /// What was repeated, in the words of the event.
+    #[serde(default)]
+    pub reason: String,
 }
 
 fn default_window_size() -> u32 {
@@ -160,6 +227,18 @@ fn default_threshold() -> f64 {
 
 fn default_retry_after_seconds() -> u32 {
     crate::policy::DEFAULT_RETRY_AFTER_SECONDS
+}
+
+fn default_idle_reset_seconds() -> u32 {
+    crate::policy::DEFAULT_IDLE_RESET_SECONDS
+}
+
+fn default_session_stop_seconds() -> u32 {
+    crate::policy::DEFAULT_SESSION_STOP_SECONDS
+}
+
+fn default_escalate_after() -> u32 {
+    crate::policy::DEFAULT_ESCALATE_AFTER
 }
 
 /// The answer to `GET /v1/sync?epoch=E&since=R&wait=S&envoy=NAME`.
@@ -220,7 +299,8 @@ pub struct Match {
 
 /// `POST /v1/kills`: a loop was detected.
 ///
-/// Accepted once per `kill_id`, and once per agent and generation, because several Envoys may find the same loop.
+/// Accepted once per `kill_id`, and once per agent and generation, because several Envoys may find the same loop. A report
+/// with the scope `session` is accepted once per agent, generation, conversation and number of its releases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KillReport {
     /// Chosen by the Envoy that reports, and the same on every retry.
@@ -231,6 +311,12 @@ pub struct KillReport {
     pub generation: u64,
     /// What the filter did.
     pub action: Action,
+    /// What the filter stopped.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The conversation that loops, unless the calls belong to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<ReportedSession>,
     /// The name of the Envoy that reports.
     #[serde(default)]
     pub envoy: String,
@@ -260,6 +346,19 @@ pub struct KillReport {
     /// The beginning of the repeated input, if the operator configured `evidence: excerpt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
+}
+
+/// The conversation in which a loop was detected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedSession {
+    /// Identifies the conversation, see [`StoppedSession::key`].
+    pub key: String,
+    /// The id that the client sent, if it sent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// How often a person had let the conversation go on, as far as the Envoy knew.
+    #[serde(default)]
+    pub releases: u32,
 }
 
 /// One scored call.
