@@ -2,7 +2,8 @@
 //!
 //! The way of a request, from top to bottom:
 //!
-//! 1. [`stream`] receives the request from the [`host`]. [`identity`] finds the agent's id in the [`headers`].
+//! 1. [`stream`] receives the request from the [`host`]. [`identity`] finds the agent's id in the [`headers`], and [`session`]
+//!    the id of the conversation.
 //! 2. [`agent`] reads the agent's record from [`shared`] data. If the agent is inactive, [`reply`] words the refusal.
 //! 3. [`decode`] reads the body and feeds its text to [`fingerprint`]. The result is a [`turn`]. Both are built on [`scan`].
 //! 4. [`detect`] adds the turn to the agent's window, scores it, and decides.
@@ -26,6 +27,7 @@ pub mod metrics;
 pub mod policy;
 pub mod reply;
 pub mod scan;
+pub mod session;
 pub mod shared;
 pub mod stream;
 pub mod turn;

@@ -11,8 +11,12 @@ pub enum Metric {
     Blocks,
     /// Loops that would have stopped an agent.
     WouldKills,
+    /// Loops that stopped a conversation.
+    SessionsStopped,
     /// Answers that could not be read.
     AnswersUnread,
+    /// Answers that the client did not wait for, or that the upstream broke off.
+    AnswersCut,
     /// Seconds since the last answer of the sidecar.
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
@@ -44,10 +48,14 @@ pub enum Outcome {
     RefusedNoPolicy,
     /// It was refused because it names no valid agent.
     RefusedAgentId,
+    /// It was refused because its conversation was stopped.
+    RefusedSession,
     /// It completed a loop and was refused.
     Tripped,
-    /// It has no body, or it is not a call.
+    /// It has no body.
     Empty,
+    /// It is not a call of a known API.
+    NotACall,
     /// Its body is larger than `max_request_bytes`.
     TooLarge,
     /// Its body is compressed.
@@ -63,7 +71,7 @@ pub enum Outcome {
 }
 
 /// Every outcome with the name of its counter.
-pub const OUTCOMES: [(Outcome, &str); 18] = [
+pub const OUTCOMES: [(Outcome, &str); 20] = [
     (Outcome::Allowed, "kill_switch.requests.allowed"),
     (Outcome::Off, "kill_switch.requests.off"),
     (Outcome::UnknownAgent, "kill_switch.requests.unknown_agent"),
@@ -74,8 +82,10 @@ pub const OUTCOMES: [(Outcome, &str); 18] = [
     (Outcome::RefusedBlocked, "kill_switch.requests.refused_blocked"),
     (Outcome::RefusedNoPolicy, "kill_switch.requests.refused_no_policy"),
     (Outcome::RefusedAgentId, "kill_switch.requests.refused_agent_id"),
+    (Outcome::RefusedSession, "kill_switch.requests.refused_session"),
     (Outcome::Tripped, "kill_switch.requests.tripped"),
     (Outcome::Empty, "kill_switch.requests.empty"),
+    (Outcome::NotACall, "kill_switch.requests.not_a_call"),
     (Outcome::TooLarge, "kill_switch.requests.too_large"),
     (Outcome::Compressed, "kill_switch.requests.compressed"),
     (Outcome::NotHttp, "kill_switch.requests.not_http"),
@@ -85,11 +95,13 @@ pub const OUTCOMES: [(Outcome, &str); 18] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 7] = [
+pub const OTHERS: [(Metric, &str, Kind); 9] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
+    (Metric::SessionsStopped, "kill_switch.sessions_stopped", Kind::Counter),
     (Metric::AnswersUnread, "kill_switch.answers_unread", Kind::Counter),
+    (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
     (Metric::OutboxDepth, "kill_switch.outbox_depth", Kind::Gauge),
     (Metric::FilterMicroseconds, "kill_switch.filter_us", Kind::Histogram),
@@ -103,10 +115,12 @@ impl Metric {
             Self::Kills => OUTCOMES.len(),
             Self::Blocks => OUTCOMES.len() + 1,
             Self::WouldKills => OUTCOMES.len() + 2,
-            Self::AnswersUnread => OUTCOMES.len() + 3,
-            Self::SyncAgeSeconds => OUTCOMES.len() + 4,
-            Self::OutboxDepth => OUTCOMES.len() + 5,
-            Self::FilterMicroseconds => OUTCOMES.len() + 6,
+            Self::SessionsStopped => OUTCOMES.len() + 3,
+            Self::AnswersUnread => OUTCOMES.len() + 4,
+            Self::AnswersCut => OUTCOMES.len() + 5,
+            Self::SyncAgeSeconds => OUTCOMES.len() + 6,
+            Self::OutboxDepth => OUTCOMES.len() + 7,
+            Self::FilterMicroseconds => OUTCOMES.len() + 8,
         }
     }
 }

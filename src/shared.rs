@@ -1,19 +1,24 @@
 //! The keys of Envoy's shared data, and the compare-and-swap loop that every write to it goes through.
 //!
 //! Every key has a prefix, because Istio leaves the `vm_id` empty and all modules then share one map. Keys cannot be
-//! deleted, so no key is ever derived from what a client sends: only agents that the sidecar knows have keys.
+//! deleted, so no client can make as many as it likes: only agents that the sidecar knows have keys, and their conversations
+//! share a bounded number of them. Every prefix has the version of the layout in it. A module with another layout finds
+//! nothing under its own keys, and begins with a full sync.
 
-use crate::host::{Host, SharedValue};
+use crate::host::{Host, SharedValue, Version};
 
 /// How far the policy sync has come.
-pub const SYNC_KEY: &str = "aks/rev";
+pub const SYNC_KEY: &str = "aks/2/rev";
 /// Which root talks to the sidecar.
 pub const LEASE_KEY: &str = "aks/lease";
 /// A number that rises with every report put into the outbox, so that an idle tick reads only one key.
 pub const OUTBOX_COUNT_KEY: &str = "aks/out";
 
+/// How many bytes the windows of all conversations take.
+const SLOT_BYTES_KEY: &str = "aks/2/slots";
+
 /// The key prefix of an agent's record.
-const AGENT_PREFIX: &str = "aks/p/";
+const AGENT_PREFIX: &str = "aks/2/p/";
 
 /// How often [`update`] tries to write before it gives up.
 const MAX_ATTEMPTS: usize = 32;
@@ -30,9 +35,49 @@ pub fn agent_of(key: &str) -> &str {
     key.strip_prefix(AGENT_PREFIX).unwrap_or_default()
 }
 
-/// The key of the window that one slot of an agent's sessions shares.
-pub fn session_key(agent_id: &str, slot: u32) -> String {
-    format!("aks/w/{agent_id}/{slot}")
+/// The key of the window that the conversations in one slot of an agent share.
+fn slot_key(agent_id: &str, slot: u64) -> String {
+    format!("aks/2/w/{agent_id}/{slot}")
+}
+
+/// How many slots every agent may use, whatever the limit of all agents together is.
+const SLOTS_WITHOUT_LIMIT: u64 = 8;
+
+/// How much room the windows of conversations have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotLimits {
+    /// How many slots an agent has.
+    pub slots: u32,
+    /// How many bytes the slots of all agents may take.
+    pub max_bytes: u32,
+    /// How many bytes one slot takes when it is full.
+    pub slot_bytes: usize,
+}
+
+/// Finds the slot of a conversation. Returns its key and value.
+///
+/// Slots are made when they are needed. When all of them together would take more than the limit, the conversations of an
+/// agent that have no slot yet share its first ones.
+pub fn find_slot(host: &impl Host, agent_id: &str, conversation: u64, limits: SlotLimits) -> (String, SharedValue) {
+    let read = |slot| {
+        let key = slot_key(agent_id, slot);
+        let value = host.get(&key);
+        (key, value)
+    };
+    let slot = (conversation >> 32) % u64::from(limits.slots.max(1));
+    let (key, value) = read(slot);
+    let is_free = || slot < SLOTS_WITHOUT_LIMIT || reserve(host, key.len() + limits.slot_bytes, limits.max_bytes);
+    if value.version != Version::Absent || is_free() { (key, value) } else { read(slot % SLOTS_WITHOUT_LIMIT) }
+}
+
+/// Counts bytes that will be used. Returns false if that would exceed the limit.
+fn reserve(host: &impl Host, bytes: usize, max_bytes: u32) -> bool {
+    let reserved = update(host, SLOT_BYTES_KEY, |value| {
+        let used = value.bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) + bytes as u64;
+        let fits = used <= u64::from(max_bytes);
+        (fits.then(|| used.to_le_bytes().to_vec()), fits)
+    });
+    reserved.unwrap_or(false)
 }
 
 /// The key of one slot of the outbox.

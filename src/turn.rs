@@ -3,7 +3,7 @@
 //! Text is not kept: decoding feeds it directly into a fingerprint, so these types are already as small as what the window
 //! stores.
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, hash_bytes};
 
 /// The wire formats, as clients and servers know them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub enum Format {
     Mcp,
     /// A2A: JSON-RPC `message/send`.
     A2a,
-    /// JSON of an unknown shape, or text. The whole body is the fresh input.
+    /// JSON of an unknown shape, or text. The whole body is the fresh input. Only with `judge_unknown: true`.
     #[default]
     Other,
 }
@@ -62,8 +62,13 @@ pub enum Answer {
     /// The answer has not come yet, or could not be read.
     #[default]
     Unknown,
-    /// The upstream refused the call or failed.
+    /// The call failed for a reason that has nothing to do with the request: the provider, the network, a rate limit or
+    /// missing permission. It was an attempt, not a call.
     Failed,
+    /// The upstream refused the request as wrong, with this status.
+    Rejected(u16),
+    /// The client did not wait for the answer.
+    Abandoned,
     /// The model answered with text.
     Text(Fingerprint),
     /// The model called tools, with or without text beside the calls.
@@ -81,7 +86,19 @@ impl Answer {
         match self {
             Self::Text(text) => Some(*text),
             Self::Tools { text, .. } => *text,
-            Self::Unknown | Self::Failed => None,
+            Self::Unknown | Self::Failed | Self::Rejected(_) | Self::Abandoned => None,
+        }
+    }
+
+    /// Returns the answer to a call that ended with this status, if it is not a success.
+    ///
+    /// A request that is wrong stays wrong, so sending it again unchanged gets the agent nowhere. Every other failure may
+    /// be gone on the next attempt.
+    pub fn of_failed_status(status: u16) -> Option<Self> {
+        match status {
+            200..300 => None,
+            400 | 404 | 409 | 413 | 415 | 422 => Some(Self::Rejected(status)),
+            _ => Some(Self::Failed),
         }
     }
 
@@ -116,11 +133,75 @@ impl ToolTurn {
     }
 }
 
+/// The conversation that a request belongs to.
+///
+/// A conversation is known by a hash of its id or of its first user message, which is never 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conversation {
+    /// The request carries an id of its conversation.
+    Identified {
+        /// The hash of the id.
+        key: u64,
+        /// The id, shortened if it is long.
+        id: String,
+    },
+    /// The request carries a history, and the conversation is known by how it began.
+    Continued {
+        /// The hash of the first user message.
+        key: u64,
+    },
+    /// The request begins a conversation, or nothing tells which one it belongs to. These calls of an agent share one
+    /// window.
+    New {
+        /// The key that the conversation will have if it goes on, or 0.
+        opening: u64,
+    },
+}
+
+impl Default for Conversation {
+    fn default() -> Self {
+        Self::New { opening: 0 }
+    }
+}
+
+impl Conversation {
+    /// Creates the conversation that has an id.
+    pub fn identified(id: &[u8]) -> Self {
+        const MAX_CHARS: usize = 128;
+        let shown = String::from_utf8_lossy(id);
+        let shown = shown.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).take(MAX_CHARS).collect();
+        Self::Identified { key: conversation_key(id), id: shown }
+    }
+
+    /// Returns the key of the conversation, unless the call belongs to the window that all others share.
+    pub fn key(&self) -> Option<u64> {
+        match self {
+            Self::Identified { key, .. } | Self::Continued { key } => Some(*key),
+            Self::New { .. } => None,
+        }
+    }
+
+    /// Returns the key by which later calls of the same conversation find this one, or 0.
+    pub fn tag(&self) -> u64 {
+        match self {
+            Self::Identified { key, .. } | Self::Continued { key } => *key,
+            Self::New { opening } => *opening,
+        }
+    }
+}
+
+/// Returns the key of a conversation that has this id or begins with this text.
+pub fn conversation_key(text: &[u8]) -> u64 {
+    hash_bytes(text).max(1)
+}
+
 /// What one request brings to the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// The API that the request speaks.
     pub format: Format,
+    /// The conversation that the request belongs to.
+    pub conversation: Conversation,
     /// What is new since the model last spoke.
     pub input: Fingerprint,
     /// The tools that the request is about.
@@ -136,6 +217,6 @@ pub enum Unreadable {
     Empty,
     /// The body begins like JSON and is not valid JSON.
     Malformed,
-    /// The request is not a call of a model or a tool: `tools/list` of JSON-RPC, counting tokens, embeddings.
+    /// The request is not a call of a model or a tool that is known: `tools/list` of JSON-RPC, embeddings, telemetry.
     NotACall,
 }

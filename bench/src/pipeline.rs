@@ -1,6 +1,7 @@
 //! One call through all stages of a request: decode, normalise, SimHash, window of 20, score.
 
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::config::{Config, SessionSources};
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::Scorer;
 use agent_kill_switch::detect::window::{Call, Window};
@@ -18,6 +19,7 @@ pub const WINDOW: u32 = 20;
 pub struct Pipeline {
     text: Fingerprinter,
     counting: Counting,
+    session: SessionSources,
     /// The window as it is stored in shared data. It is never replaced, so that every call sees the same window.
     window: Vec<u8>,
 }
@@ -25,14 +27,16 @@ pub struct Pipeline {
 impl Pipeline {
     /// Creates a healthy agent with a full window.
     pub fn new(counting: Counting) -> Self {
-        let mut pipeline = Self { text: Fingerprinter::default(), counting, window: Vec::new() };
+        let config = Config::parse(br#"{"cluster": "kill-switch"}"#, &|_| None);
+        let session = config.map(|config| config.session).unwrap_or_default();
+        let mut pipeline = Self { text: Fingerprinter::default(), counting, session, window: Vec::new() };
         let mut window = Window::empty(0, counting);
         for number in 0..WINDOW {
             let input = pipeline.fingerprint(&english(200, u64::from(number)));
             let answer = pipeline.fingerprint(&english(200, !u64::from(number)));
             let call = Call { at_ms: u64::from(number) * 1000, input, ..Call::default() };
             let (_, sequence) = pipeline.scorer().score(&mut window, call);
-            pipeline.scorer().attach_answer(&mut window, sequence, Answer::Text(answer));
+            pipeline.scorer().attach_answer(&mut window, sequence, Answer::Text(answer), call.at_ms);
         }
         pipeline.window = window.into_bytes();
         pipeline
@@ -58,7 +62,9 @@ impl Pipeline {
 
     /// Decodes a body as the filter does.
     pub fn decode(&mut self, body: &[u8]) -> Option<Turn> {
-        request(PATH.as_bytes(), body, self.counting, &mut self.text).ok()
+        let session = self.session.of_body_before(usize::MAX);
+        let reading = Reading { session, ..Reading::new(self.counting) };
+        request(PATH.as_bytes(), body, reading, &mut self.text).ok()
     }
 
     pub fn window(&self) -> &[u8] {
@@ -66,7 +72,7 @@ impl Pipeline {
     }
 
     fn scorer(&self) -> Scorer {
-        Scorer { window_size: WINDOW, counting: self.counting, rules: Rules::default() }
+        Scorer { window_size: WINDOW, counting: self.counting, rules: Rules::default(), idle_reset_seconds: 120 }
     }
 
     fn score(&self, input: Fingerprint, tools: ToolTurn) -> u64 {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::frames::Frames;
 use agent_kill_switch::decode::json::Json;
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::window::{Call, Sequence, Window};
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::fingerprint::normalise::{Normaliser, Number, Placeholder, Sink, Word};
@@ -64,7 +64,7 @@ pub fn decode(data: &[u8]) {
 fn check_request(path: &str, body: &[u8], counting: Counting) {
     let mut text = Fingerprinter::default();
     let mut read = |body: &[u8]| {
-        let turn = request(path.as_bytes(), body, counting, &mut text);
+        let turn = request(path.as_bytes(), body, Reading::new(counting), &mut text);
         assert!(text.is_empty(), "no state is left for the next text");
         turn
     };

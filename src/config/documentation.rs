@@ -2,7 +2,7 @@
 //! and its examples are accepted.
 
 use super::Config;
-use super::raw::{RawConfig, RawPattern, RawSource};
+use super::raw::{RawConfig, RawPattern, RawSessionSource, RawSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -71,6 +71,11 @@ fn the_page_has_exactly_the_settings_that_exist_with_their_defaults_and_bounds()
         let header = json!({"header": "x"});
         let source = if source["path_prefix"].is_null() { header } else { source };
         json!({"cluster": "ks", "agent_id": [source]})
+    });
+    let title = "Which conversation a request belongs to";
+    check_table(title, &names::<RawSessionSource>(), "session[0].", &json!({}), |source| {
+        let given = source.as_object().is_some_and(|source| source.values().any(|value| !value.is_null()));
+        json!({"cluster": "ks", "session": [if given { source } else { json!({"header": "x"}) }]})
     });
     let pattern = json!({"pattern": "x", "placeholder": "<X>"});
     check_table(

@@ -1,7 +1,7 @@
 //! The filter's configuration: JSON in, a checked [`Config`] out, or an error that says what to change.
 //!
-//! `Config::parse` has every setting with its default and bounds (`agent_id`, `patterns` and the token have files of
-//! their own); `rules` has what texts must be. docs/configuration.md explains each setting, and a test holds the page and
+//! `Config::parse` has every setting with its default and bounds (`agent_id`, `session`, `patterns` and the token have
+//! files of their own); `rules` has what texts must be. docs/configuration.md explains each setting, and a test holds the page and
 //! the code together. No host, no environment, no clock. The settings of an agent (window, threshold, action) are policy
 //! and come from the sidecar.
 
@@ -10,6 +10,7 @@ mod identity;
 mod patterns;
 mod raw;
 mod rules;
+mod session;
 mod token;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 
 pub use error::ConfigError;
 pub use identity::{AgentSource, Forwarded};
+pub use session::{SessionSource, SessionSources};
 pub use token::Token;
 
 use std::rc::Rc;
@@ -43,10 +45,14 @@ pub struct Config {
     pub require_agent: bool,
     /// What happens to requests before the first policy has arrived.
     pub on_no_policy: OnNoPolicy,
-    /// The request header, in lower case, that tells an agent's sessions apart.
-    pub session_header: Option<String>,
-    /// How many windows the sessions of one agent share.
+    /// Whether requests of unknown APIs are compared as well.
+    pub judge_unknown: bool,
+    /// Where the id of a conversation is looked for. The first hit wins.
+    pub session: SessionSources,
+    /// How many windows the conversations of one agent share.
     pub session_slots: u32,
+    /// How much shared data the windows of all conversations may take.
+    pub max_session_bytes: u32,
     /// Which phase holds a request until there is a verdict.
     pub hold: Hold,
     /// Longer request bodies are forwarded uninspected.
@@ -133,7 +139,7 @@ impl Config {
     }
 
     fn from_raw(raw: RawConfig, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let max_request_bytes = whole("max_request_bytes", raw.max_request_bytes, 1 << 20, 1 << 10..=16 << 20)?;
+        let max_request_bytes = whole("max_request_bytes", raw.max_request_bytes, 8 << 20, 1 << 10..=16 << 20)?;
         let max_event_bytes = whole("max_event_bytes", raw.max_event_bytes, 256 << 10, 1 << 10..=4 << 20)?;
         let dashboard_url = text("dashboard_url", raw.dashboard_url, &rules::URL)?;
         Ok(Self {
@@ -147,9 +153,10 @@ impl Config {
                 raw.on_no_policy,
                 [("allow", OnNoPolicy::Allow), ("deny", OnNoPolicy::Deny)],
             )?,
-            session_header: text("session_header", raw.session_header, &rules::HEADER_NAME)?
-                .map(|name| name.to_ascii_lowercase()),
-            session_slots: whole("session_slots", raw.session_slots, 8, 1..=64)?,
+            judge_unknown: flag("judge_unknown", raw.judge_unknown, false)?,
+            session: session::sources(raw.session, raw.session_header)?,
+            session_slots: whole("session_slots", raw.session_slots, 256, 1..=4096)?,
+            max_session_bytes: whole("max_session_bytes", raw.max_session_bytes, 64 << 20, 0..=1 << 30)?,
             hold: choice("hold", raw.hold, [("headers", Hold::Headers), ("body", Hold::Body)])?,
             max_request_bytes: max_request_bytes as usize,
             max_event_bytes: max_event_bytes as usize,

@@ -23,8 +23,11 @@ pub(super) struct RawConfig<'a> {
     pub agent_id: Setting<'a>,
     pub require_agent: Setting<'a>,
     pub on_no_policy: Setting<'a>,
+    pub judge_unknown: Setting<'a>,
+    pub session: Setting<'a>,
     pub session_header: Setting<'a>,
     pub session_slots: Setting<'a>,
+    pub max_session_bytes: Setting<'a>,
     pub hold: Setting<'a>,
     pub max_request_bytes: Setting<'a>,
     pub max_event_bytes: Setting<'a>,
@@ -47,6 +50,16 @@ pub(super) struct RawSource<'a> {
     pub strip: Setting<'a>,
     pub property: Setting<'a>,
     pub api_key: Setting<'a>,
+}
+
+/// One entry of `session`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'a"))]
+pub(super) struct RawSessionSource<'a> {
+    pub header: Setting<'a>,
+    pub baggage: Setting<'a>,
+    pub body: Setting<'a>,
+    pub property: Setting<'a>,
 }
 
 /// One entry of `patterns`.

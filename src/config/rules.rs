@@ -33,6 +33,14 @@ pub(super) const PATH_PREFIX: TextRule = TextRule {
 };
 pub(super) const PROPERTY_SEGMENT: TextRule =
     TextRule { must: "non-empty text", fits: |text| !text.is_empty() && !text.contains('\0') };
+pub(super) const BAGGAGE_KEY: TextRule = TextRule {
+    must: "the name of a baggage member, 1 to 64 visible ASCII characters other than = , and ;",
+    fits: |text| is_made_of(text, 64, |b| b.is_ascii_graphic() && !b"=,;".contains(&b)),
+};
+pub(super) const BODY_MEMBER: TextRule = TextRule {
+    must: "names of members with dots between them, at most 255 bytes, such as metadata.session_id",
+    fits: |text| (1..=255).contains(&text.len()) && text.split('.').all(|name| !name.is_empty()),
+};
 pub(super) const PATTERN: TextRule =
     TextRule { must: "a regular expression of 1 to 512 bytes", fits: |text| (1..=512).contains(&text.len()) };
 pub(super) const PLACEHOLDER: TextRule =

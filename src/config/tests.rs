@@ -27,10 +27,11 @@ fn a_cluster_is_enough_and_everything_else_has_its_default() {
     assert_eq!(config.agent_id, [AgentSource::Header("x-agent-id".into())]);
     assert!(!config.require_agent);
     assert_eq!(config.on_no_policy, OnNoPolicy::Allow);
-    assert_eq!(config.session_header, None);
-    assert_eq!(config.session_slots, 8);
+    assert_eq!((config.session.of_headers.len(), config.session.of_body.len()), (9, 11));
+    assert!(!config.judge_unknown);
+    assert_eq!((config.session_slots, config.max_session_bytes), (256, 64 << 20));
     assert_eq!(config.hold, Hold::Headers);
-    assert_eq!(config.max_request_bytes, 1_048_576);
+    assert_eq!(config.max_request_bytes, 8 << 20);
     assert_eq!(config.max_event_bytes, 262_144);
     assert_eq!(config.accept_encoding, AcceptEncoding::Identity);
     assert!(config.patterns.is_empty());
@@ -66,7 +67,7 @@ fn every_field_can_be_set() {
     assert_eq!(config.agent_id, sources);
     assert!(config.require_agent);
     assert_eq!(config.on_no_policy, OnNoPolicy::Deny);
-    assert_eq!(config.session_header.as_deref(), Some("x-session"));
+    assert_eq!(config.session.of_headers, [(0, SessionSource::Header("x-session".to_owned()))]);
     assert_eq!(config.session_slots, 64);
     assert_eq!(config.hold, Hold::Body);
     assert_eq!(config.max_request_bytes, 16 << 20);
@@ -143,6 +144,23 @@ fn an_unknown_field_is_named_with_the_field_that_was_probably_meant() {
 }
 
 #[test]
+fn the_sources_of_sessions_keep_their_order() {
+    let sources = r#"[{"body": "a.b"}, {"header": "X-S"}, {"property": ["p", "q"]}, {"body": "c"}, {"baggage": "d"}]"#;
+    let config = parse(&format!(r#"{{"cluster": "ks", "session": {sources}}}"#)).unwrap();
+    let of_headers = [
+        (1, SessionSource::Header("x-s".into())),
+        (2, SessionSource::Property(vec!["p".into(), "q".into()])),
+        (4, SessionSource::Baggage("d".into())),
+    ];
+    assert_eq!(config.session.of_headers, of_headers);
+    for (place, members) in [(0, 0), (1, 1), (2, 1), (4, 2), (usize::MAX, 2)] {
+        assert_eq!(config.session.of_body_before(place).len(), members, "before {place}");
+    }
+    let nowhere = parse(r#"{"cluster": "ks", "session": []}"#).unwrap();
+    assert_eq!(nowhere.session, SessionSources::default());
+}
+
+#[test]
 fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
     assert_refused(&[
         (r#""hold": "body", "hold": "headers""#, "hold is given twice"),
@@ -161,10 +179,20 @@ fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
         (r#""hold": "a\nb""#, r#"hold ("a\nb") must be headers or body"#),
         (r#""agent_id": "x-agent-id""#, r#"agent_id ("x-agent-id") must be a list of 1 to 8 sources"#),
         (r#""agent_id": []"#, "agent_id (a list of 0) must be a list of 1 to 8 sources"),
+        (
+            r#""session": [{"header": "a", "body": "b"}]"#,
+            "session[0] (header and body) must be an object with one of header, baggage, body and property",
+        ),
+        (
+            r#""session": [{"body": "a..b"}]"#,
+            r#"session[0].body ("a..b") must be names of members with dots between them, at most 255 bytes, such as metadata.session_id"#,
+        ),
+        (r#""session": [], "session_header": "x""#, r#"session_header ("x") must be absent where session is given"#),
         (r#""patterns": {}"#, "patterns (an object) must be a list of 0 to 32 patterns"),
     ]);
     let numbers = [
-        ("session_slots", &["0", "65", "2.5", "-1", "1e400", r#""8""#][..], "1 to 64"),
+        ("session_slots", &["0", "4097", "2.5", "-1", "1e400", r#""8""#][..], "1 to 4096"),
+        ("max_session_bytes", &["-1", "1073741825"], "0 to 1073741824"),
         ("max_request_bytes", &["1023", "16777217"], "1024 to 16777216"),
         ("max_event_bytes", &["4194305"], "1024 to 4194304"),
         ("sync_wait_seconds", &["56"], "1 to 55"),

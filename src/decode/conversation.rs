@@ -22,6 +22,8 @@ pub struct ConversationTools {
     pub calls: ToolCalls,
     /// Whether the new messages contain results of calls.
     pub has_results: bool,
+    /// Whether the model has spoken in the conversation.
+    pub has_history: bool,
 }
 
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
@@ -48,6 +50,7 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Conv
         last.get_or_insert(message);
         let is_model = message.role == Role::Model;
         answer_done |= in_answer && !is_model;
+        tools.has_history |= is_model;
         in_answer |= is_model;
         match message.role {
             Role::Model if !answer_done => add_calls(&message, &mut tools.calls)?,
@@ -82,6 +85,7 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Con
             Role::Model => {
                 add_calls(&message, &mut tools.calls)?;
                 in_answer = true;
+                tools.has_history = true;
             }
             _ if in_answer => break,
             Role::Instructions => {}

@@ -2,7 +2,7 @@
 //!
 //! This is read only when a request is refused, which is rare. If the body cannot be read, the path has to do.
 
-use super::format::{Fields, by_path, choose};
+use super::format::{Fields, by_path, choose, errors_by_path};
 use super::json::Json;
 use crate::turn::Format;
 
@@ -13,10 +13,12 @@ pub struct Envelope {
     pub format: Format,
     /// How the client expects the answer.
     pub delivery: Delivery,
-    /// The id of a JSON-RPC request, as JSON.
+    /// The id of a JSON-RPC request, as JSON. The first one, if the body has several requests.
     pub json_rpc_id: Option<String>,
     /// The model that the request names.
     pub model: Option<String>,
+    /// Whether the request is a call, which can be answered with a completion.
+    pub is_call: bool,
 }
 
 /// How a client expects the answer.
@@ -43,18 +45,26 @@ impl Delivery {
 
 /// Reads what the path alone tells.
 pub fn from_path(path: &str) -> Envelope {
-    let format = by_path(path.as_bytes()).unwrap_or(Format::Other);
+    let format = errors_by_path(path).unwrap_or(Format::Other);
     let streams = path.contains(":streamGenerateContent") || path.ends_with("/converse-stream");
     let delivery = if streams { Delivery::streamed(format, path) } else { Delivery::Whole };
-    Envelope { format, delivery, json_rpc_id: None, model: None }
+    let is_call = by_path(path.as_bytes()).is_some();
+    Envelope { format, delivery, json_rpc_id: None, model: None, is_call }
 }
 
 /// Reads what the path and the body tell.
 pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
     let Ok(root) = Json::root(body) else { return envelope };
-    let Ok(fields) = Fields::read(root) else { return envelope };
-    envelope.format = choose(by_path(path.as_bytes()), &fields);
+    let root = root.elements().next().and_then(Result::ok).unwrap_or(root);
+    let Ok(fields) = Fields::read(root, |_, _| {}) else { return envelope };
+    let format = choose(by_path(path.as_bytes()), &fields);
+    envelope.is_call = format != Format::Other;
+    if envelope.is_call {
+        envelope.format = format;
+    } else if fields.json_rpc {
+        envelope.format = Format::Mcp;
+    }
     let member = |name| root.get(name).ok().flatten();
     let text = |value: Json<'_>| String::from_utf8(value.text().to_vec()).ok();
     envelope.model =

@@ -1,8 +1,9 @@
 //! Decides which API a request speaks, by its path and by the shape of its body.
 //!
-//! Only the end of a path is compared, since gateways put prefixes before it. If the path is unknown, the body decides.
+//! Only the end of a path is compared, since gateways put prefixes before it. If the path is unknown, the body must be a
+//! conversation. A request that is neither is not a call: an upload, a token, telemetry, an embedding.
 
-use super::json::Json;
+use super::json::{Json, RawStr};
 use crate::scan::Malformed;
 use crate::turn::Format;
 
@@ -30,11 +31,12 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads the members in one pass over the body.
-    pub fn read(root: Json<'a>) -> Result<Self, Malformed> {
+    /// Reads the members in one pass over the body, and calls `each` with all of them.
+    pub fn read(root: Json<'a>, mut each: impl FnMut(RawStr<'a>, Json<'a>)) -> Result<Self, Malformed> {
         let mut fields = Self::default();
         for member in root.members() {
             let (name, value) = member?;
+            each(name, value);
             match &*name.unescaped() {
                 b"messages" => fields.messages = Some(value),
                 b"input" => fields.input = Some(value),
@@ -60,11 +62,12 @@ impl<'a> Fields<'a> {
 
     /// Returns whether the method of the request asks for a stream (A2A).
     pub fn streams(&self) -> bool {
-        self.json_rpc && self.is_method("message/stream")
+        self.is_method("message/stream")
     }
 
+    /// Returns whether this is a JSON-RPC request of this method.
     fn is_method(&self, name: &str) -> bool {
-        self.method.and_then(Json::string).is_some_and(|method| method.is(name))
+        self.json_rpc && self.method.and_then(Json::string).is_some_and(|method| method.is(name))
     }
 }
 
@@ -84,19 +87,13 @@ impl RequestInput<'_> {
     }
 }
 
-/// Decides the format: the one of the path, if the body can be of that format, else by the shape of the body.
+/// Decides the format: the one of the path, if the body has an input, else by the shape of the body.
 pub fn choose(of_path: Option<Format>, fields: &Fields<'_>) -> Format {
-    if fields.json_rpc {
-        return if fields.is_method("tools/call") {
-            Format::Mcp
-        } else if A2A_METHODS.iter().any(|name| fields.is_method(name)) {
-            Format::A2a
-        } else {
-            Format::Other
-        };
-    }
     match of_path {
         Some(format) if fields.request_input().is_some() => format,
+        _ if fields.is_method("tools/call") => Format::Mcp,
+        _ if A2A_METHODS.iter().any(|name| fields.is_method(name)) => Format::A2a,
+        _ if fields.json_rpc => Format::Other,
         _ => by_shape(fields),
     }
 }
@@ -105,8 +102,9 @@ pub fn choose(of_path: Option<Format>, fields: &Fields<'_>) -> Format {
 const A2A_METHODS: [&str; 6] =
     ["message/send", "message/stream", "tasks/send", "tasks/sendSubscribe", "SendMessage", "SendStreamingMessage"];
 
-/// Returns whether the path only counts, embeds or checks a text. Clients often do that right before they send the text to
-/// a model, and would seem to send everything twice.
+/// Returns whether the path is known not to be that of a call, even if the body looks like one: it counts, embeds or checks
+/// a text, or stores messages. Clients often do that right before they send the text to a model, and would seem to send
+/// everything twice.
 pub fn is_not_a_call(path: &[u8]) -> bool {
     let path = Ending::of(path);
     NOT_CALLS.iter().any(|(before, last)| path.is(before, last))
@@ -119,18 +117,22 @@ pub fn by_path(path: &[u8]) -> Option<Format> {
 }
 
 /// The ends of the paths that are not calls. Most are identified by their last segment.
-const NOT_CALLS: [(&str, &str); 11] = [
+const NOT_CALLS: [(&str, &str); 15] = [
     ("", "/count_tokens"),
     ("", "/count-tokens"),
     ("", ":countTokens"),
     ("", "/input_tokens"),
     ("", "/tokenize"),
+    ("", "/apply-template"),
     ("", "/moderations"),
     ("", "/embeddings"),
-    ("/api", "/embed"),
+    ("", "/embed"),
     ("", ":embedContent"),
     ("", ":batchEmbedContents"),
     ("", "/rerank"),
+    ("", "/threads"),
+    ("", "/batches"),
+    ("/responses", "/compact"),
 ];
 
 /// The ends of the paths of calls, and their formats.
@@ -148,6 +150,44 @@ const CALLS: [(&str, &str, Format); 11] = [
     ("/v2", "/chat", Format::Cohere),
 ];
 
+/// Parts of paths by which a provider is recognised where nothing is asked of a model, and a format that has the errors of
+/// that provider.
+const PROVIDERS: [(&str, Format); 26] = [
+    ("/messages/", Format::Anthropic),
+    ("/v1beta/", Format::Gemini),
+    ("/publishers/", Format::Gemini),
+    (":countTokens", Format::Gemini),
+    (":embedContent", Format::Gemini),
+    (":batchEmbedContents", Format::Gemini),
+    ("/model/", Format::Bedrock),
+    ("/api/", Format::OllamaChat),
+    ("/v2/", Format::Cohere),
+    ("/rerank", Format::Cohere),
+    ("/chat/", Format::OpenAiChat),
+    ("/responses/", Format::OpenAiChat),
+    ("/embeddings", Format::OpenAiChat),
+    ("/batches", Format::OpenAiChat),
+    ("/files", Format::OpenAiChat),
+    ("/uploads", Format::OpenAiChat),
+    ("/vector_stores", Format::OpenAiChat),
+    ("/threads", Format::OpenAiChat),
+    ("/assistants", Format::OpenAiChat),
+    ("/conversations", Format::OpenAiChat),
+    ("/realtime", Format::OpenAiChat),
+    ("/audio/", Format::OpenAiChat),
+    ("/images/", Format::OpenAiChat),
+    ("/moderations", Format::OpenAiChat),
+    ("/fine_tuning/", Format::OpenAiChat),
+    ("/models", Format::OpenAiChat),
+];
+
+/// Returns a format with the errors that a client at this path understands, if the path is that of a known provider.
+pub fn errors_by_path(path: &str) -> Option<Format> {
+    let resource = path.split('?').next().unwrap_or_default();
+    let of_provider = || PROVIDERS.iter().find(|(part, _)| resource.contains(part)).map(|(_, format)| *format);
+    by_path(path.as_bytes()).or_else(of_provider)
+}
+
 /// The end of a path, without its query: the last segment with the slash or colon before it, and what is before that.
 /// Most segments differ in length, which makes comparing them cheap.
 struct Ending<'a> {
@@ -157,8 +197,20 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     fn of(path: &'a [u8]) -> Self {
-        let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
-        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let mut path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+        // A number sign may be escaped, and a segment may have parameters. Upstreams ignore both.
+        if path.contains(&b'%')
+            && let Some(end) = path.windows(3).position(|escape| escape == b"%23")
+        {
+            path = path.get(..end).unwrap_or(path);
+        }
+        let segment = path.iter().rposition(|&byte| byte == b'/').unwrap_or_default();
+        if let Some(parameters) = path.iter().skip(segment).position(|&byte| byte == b';') {
+            path = path.get(..segment + parameters).unwrap_or(path);
+        }
+        while let Some(shorter) = path.strip_suffix(b"/") {
+            path = shorter;
+        }
         let start = path.iter().rposition(|byte| matches!(byte, b'/' | b':')).unwrap_or_default();
         let (before, last) = path.split_at_checked(start).unwrap_or_default();
         Self { before, last }
@@ -169,20 +221,49 @@ impl<'a> Ending<'a> {
     }
 }
 
+/// Decides the format of a request with an unknown path. Only conversations are told by their shape: a `prompt` or an
+/// `input` text may be anything, such as a picture to paint or a text to embed.
 fn by_shape(fields: &Fields<'_>) -> Format {
-    match fields {
-        Fields { messages: Some(_), anthropic: true, .. } => Format::Anthropic,
-        Fields { messages: Some(_), .. } => Format::OpenAiChat,
-        Fields { contents: Some(_), .. } => Format::Gemini,
-        Fields { input: Some(_), .. } => Format::OpenAiResponses,
-        Fields { prompt: Some(_), .. } => Format::OpenAiCompletions,
-        _ => Format::Other,
+    let is_conversation = |list: Option<Json<'_>>, member| list.is_some_and(|list| has_messages(list, member));
+    if is_conversation(fields.messages, "role") {
+        if fields.anthropic { Format::Anthropic } else { Format::OpenAiChat }
+    } else if is_conversation(fields.contents, "parts") {
+        Format::Gemini
+    } else if is_conversation(fields.input, "role") || is_conversation(fields.input, "call_id") {
+        Format::OpenAiResponses
+    } else {
+        Format::Other
     }
+}
+
+/// Returns whether a list ends with an object that has this member.
+fn has_messages(list: Json<'_>, member: &str) -> bool {
+    let last = list.elements_back().next().and_then(Result::ok);
+    last.is_some_and(|last| matches!(last.get(member), Ok(Some(_))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_known_provider_is_told_by_its_path_where_nothing_is_asked() {
+        for (path, format) in [
+            ("/v1/embeddings", Some(Format::OpenAiChat)),
+            ("/v1/vector_stores/vs_1/files?limit=2", Some(Format::OpenAiChat)),
+            ("/openai/v1/models", Some(Format::OpenAiChat)),
+            ("/v1/messages/batches", Some(Format::Anthropic)),
+            ("/v1/messages", Some(Format::Anthropic)),
+            ("/v1beta/models/gemini-pro:countTokens", Some(Format::Gemini)),
+            ("/model/titan/invoke", Some(Format::Bedrock)),
+            ("/api/embed", Some(Format::OllamaChat)),
+            ("/v2/embed", Some(Format::Cohere)),
+            ("/orders?next=/v1/models", None),
+            ("/graphql", None),
+        ] {
+            assert_eq!(errors_by_path(path), format, "{path}");
+        }
+    }
 
     #[test]
     fn every_known_path_is_either_a_call_or_not() {
@@ -194,6 +275,10 @@ mod tests {
             let path = format!("/v1{before}{last}/?a=/messages");
             assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (None, true), "{path}");
         }
+        for path in ["/v1/messages;v=1", "/v1/messages%23x", "/v1/messages#x", "/v1/messages//", "/v1/messages/;a=b?c"] {
+            assert_eq!(by_path(path.as_bytes()), Some(Format::Anthropic), "{path}");
+        }
+        assert_eq!(by_path(b"/model/arn%3Aaws%3Am/converse"), Some(Format::Bedrock), "an escape in the name of a model");
         assert!(
             by_path(b"completions").is_none() && by_path(b"/other-completions").is_none() && by_path(b"").is_none()
         );

@@ -21,8 +21,8 @@ impl<'a> Messages<'a> {
     }
 
     /// Finds the conversation near the end of a body without reading what is before it: the last array whose last element
-    /// has a role. Returns `None` if the input of the request comes in another way.
-    pub fn at_end_of(mut members: MembersBack<'a>) -> Option<Self> {
+    /// has a role. Returns `None` if the input of the request comes in another way. Calls `each` with the members after it.
+    pub fn at_end_of(mut members: MembersBack<'a>, mut each: impl FnMut(RawStr<'a>, Json<'a>)) -> Option<Self> {
         loop {
             if let Some(mut list) = members.next_array()
                 && let Some(Ok(last)) = Message::next_of(&mut list)
@@ -30,10 +30,11 @@ impl<'a> Messages<'a> {
             {
                 return Some(Self { first: Some(last), list, single: None });
             }
-            let (name, _) = members.next()?.ok()?;
+            let (name, value) = members.next()?.ok()?;
             if is_input(&name.unescaped()) {
                 return None;
             }
+            each(name, value);
         }
     }
 }
@@ -123,7 +124,8 @@ impl<'a> Message<'a> {
         Some(json.and_then(|json| Self::new(json, members)))
     }
 
-    fn read(json: Json<'a>) -> Result<Self, Malformed> {
+    /// Reads a single message.
+    pub fn read(json: Json<'a>) -> Result<Self, Malformed> {
         let mut members = MessageMembers::default();
         for member in json.members_back() {
             let (name, value) = member?;

@@ -1,8 +1,8 @@
 //! Wire formats: bytes to the provider-neutral types of [`turn`](crate::turn).
 //!
 //! A request is decoded by `request`: `format` decides which API it speaks, `messages` and `conversation` find what is new
-//! in a list of messages, `text` and `tools` read the text and the tool calls in it. All APIs share these files, because
-//! their requests differ in little more than names. A response is decoded by `answer`, which has a file per API; `frames`
+//! in a list of messages, `text` and `tools` read the text and the tool calls in it, and `session` finds out which
+//! conversation the request belongs to. All APIs share these files, because their requests differ in little more than names. A response is decoded by `answer`, which has a file per API; `frames`
 //! cuts a body into JSON documents. `json` reads both. Decoding never sees scores or thresholds.
 
 pub mod answer;
@@ -13,5 +13,6 @@ pub mod frames;
 pub mod json;
 pub mod messages;
 pub mod request;
+pub mod session;
 pub mod text;
 pub mod tools;

@@ -4,11 +4,12 @@ use super::conversation;
 use super::format::{Fields, RequestInput, by_path, choose, is_not_a_call};
 use super::json::{Json, MembersBack, without_byte_order_mark};
 use super::messages::Messages;
+use super::session::{BodyMember, ConversationFinder};
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
-use crate::turn::{Format, ToolTurn, Turn, Unreadable};
+use crate::turn::{Conversation, Format, ToolTurn, Turn, Unreadable};
 use crate::wire::Counting;
 
 impl From<Malformed> for Unreadable {
@@ -17,8 +18,45 @@ impl From<Malformed> for Unreadable {
     }
 }
 
+/// How requests are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading<'a> {
+    /// How repeats are counted. Each way looks at other parts of a conversation.
+    pub counting: Counting,
+    /// Whether a body of an unknown API is compared as a whole. If not, it is not a call.
+    pub judge_unknown: bool,
+    /// The members of a body that may hold the id of its conversation.
+    pub session: &'a [BodyMember],
+    /// Whether a conversation without an id is known by its first user message.
+    pub find_opening: bool,
+}
+
+impl Reading<'_> {
+    /// Reads requests as a filter without configuration does, except that it knows no ids of conversations.
+    pub fn new(counting: Counting) -> Self {
+        Self { counting, find_opening: true, ..Self::default() }
+    }
+
+    /// Whether the start of a body must be read to find its conversation.
+    fn needs_start(&self) -> bool {
+        self.finds_opening() || !self.session.is_empty()
+    }
+
+    /// Literal counting knows no conversations except by their ids.
+    fn finds_opening(&self) -> bool {
+        self.find_opening && self.counting == Counting::Progress
+    }
+
+    fn finish(&self, finder: ConversationFinder<'_>, has_history: bool) -> Conversation {
+        match finder.finish(has_history) {
+            Conversation::Continued { .. } | Conversation::New { .. } if !self.finds_opening() => Conversation::default(),
+            conversation => conversation,
+        }
+    }
+}
+
 /// Decodes a request. `path` may have a query. `text` must be finished, and is finished again afterwards.
-pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+pub fn request(path: &[u8], body: &[u8], reading: Reading<'_>, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
     let body = without_byte_order_mark(body).trim_ascii();
     if body.is_empty() {
         return Err(Unreadable::Empty);
@@ -29,11 +67,12 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
         return Err(Unreadable::NotACall);
     }
     let turn = match Json::root(body) {
-        Ok(root) => decode_json(format, root, counting, text),
+        Ok(root) => decode_json(format, root, reading, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
+        Err(Malformed) if !reading.judge_unknown => Err(Unreadable::NotACall),
         Err(Malformed) => {
             text.push(body);
-            Ok(Turn { format: Format::Other, ..Turn::default() })
+            Ok(Turn::default())
         }
     };
     // Finished even after an error, so that the text of a malformed body does not become part of the next text.
@@ -41,42 +80,69 @@ pub fn request(path: &[u8], body: &[u8], counting: Counting, text: &mut Fingerpr
     turn.map(|turn| Turn { input, ..turn })
 }
 
-/// Decodes a request from the last bytes of its body, where the new messages of a long conversation are. Returns `None` if
-/// these bytes are not enough; the whole body must then be read.
-pub fn end_of_request(path: &[u8], end: &[u8], counting: Counting, text: &mut Fingerprinter) -> Option<Turn> {
+/// How many bytes of the start of a long body are fetched to find its conversation. Usually the first are enough.
+const START_BYTES: [usize; 2] = [4 << 10, 64 << 10];
+
+/// Decodes a request from the last bytes of its body, where the new messages of a long conversation are. `start` fetches
+/// its first bytes, where the conversation begins. Returns `None` if both are not enough; the whole body must then be read.
+pub fn end_of_request(
+    path: &[u8],
+    end: &[u8],
+    start: impl Fn(usize) -> Vec<u8>,
+    reading: Reading<'_>,
+    text: &mut Fingerprinter,
+) -> Option<Turn> {
     let format = by_path(path)?;
-    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?)?;
+    let mut finder = ConversationFinder::new(reading.session);
+    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?, |name, value| finder.take(name, value))?;
     let mut turn = Turn { format, ..Turn::default() };
-    let read = decode_conversation(messages, counting, &mut turn, text);
+    let read = decode_conversation(messages, reading.counting, &mut turn, text);
     let input = text.finish();
-    read.is_ok().then_some(Turn { input, ..turn })
+    let has_history = read.ok()?;
+    let mut starts = START_BYTES.iter().map(|&bytes| start(bytes));
+    if reading.needs_start() && !starts.any(|start| finder.read_start(&start).is_ok()) {
+        return None;
+    }
+    Some(Turn { input, conversation: reading.finish(finder, has_history), ..turn })
 }
 
 fn decode_json(
     of_path: Option<Format>,
     root: Json<'_>,
-    counting: Counting,
+    reading: Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<Turn, Unreadable> {
+    if root.is_array() && !reading.judge_unknown {
+        return decode_batch(root, reading, text);
+    }
+    let mut finder = ConversationFinder::new(reading.session);
     // The common case: the path is known, and the messages are near the end of the body.
     if let Some(format) = of_path
-        && let Some(messages) = Messages::at_end_of(root.members_back())
+        && let Some(messages) = Messages::at_end_of(root.members_back(), |name, value| finder.take(name, value))
     {
         let mut turn = Turn { format, ..Turn::default() };
-        decode_conversation(messages, counting, &mut turn, text)?;
+        let has_history = decode_conversation(messages, reading.counting, &mut turn, text)?;
+        if reading.needs_start() {
+            // A conversation without a user message has no opening.
+            let _ = finder.read_start(root.text());
+        }
+        turn.conversation = reading.finish(finder, has_history);
         return Ok(turn);
     }
-    let fields = Fields::read(root)?;
-    let format = choose(of_path, &fields);
-    let mut turn = Turn { format, ..Turn::default() };
-    match format {
+    let fields = Fields::read(root, |name, value| finder.take(name, value))?;
+    let mut turn = Turn { format: choose(of_path, &fields), ..Turn::default() };
+    let mut has_history = false;
+    match turn.format {
         Format::Mcp => decode_mcp_call(fields.params, &mut turn, text)?,
         Format::A2a => decode_a2a_message(fields.params, text)?,
-        Format::Other if fields.json_rpc => return Err(Unreadable::NotACall),
+        Format::Other if fields.json_rpc || !reading.judge_unknown => return Err(Unreadable::NotACall),
         Format::Other => push_json(root, text)?,
         _ => match fields.request_input() {
             Some(RequestInput::Messages(messages)) if messages.is_array() || messages.is_object() => {
-                decode_conversation(Messages::of(messages), counting, &mut turn, text)?;
+                has_history = decode_conversation(Messages::of(messages), reading.counting, &mut turn, text)?;
+                if reading.needs_start() {
+                    let _ = finder.read_start(root.text());
+                }
             }
             Some(RequestInput::Messages(content)) => push_content(content, text)?,
             Some(RequestInput::Prompt(prompt)) => {
@@ -85,38 +151,77 @@ fn decode_json(
                 }
                 push_content(prompt, text)?;
             }
-            None => push_json(root, text)?,
+            None => return Err(Unreadable::NotACall),
         },
     }
+    turn.conversation = reading.finish(finder, has_history);
     Ok(turn)
 }
 
+/// Decodes several JSON-RPC requests in one body. Those that are calls count together as one.
+fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+    let mut finder = ConversationFinder::new(reading.session);
+    let mut turn = Turn::default();
+    let mut calls = ToolCalls::default();
+    for element in root.elements() {
+        let fields = Fields::read(element?, |name, value| finder.take(name, value))?;
+        match choose(None, &fields) {
+            Format::Mcp => {
+                turn.format = Format::Mcp;
+                add_mcp_call(fields.params, &mut calls, text)?;
+            }
+            Format::A2a => {
+                turn.format = Format::A2a;
+                decode_a2a_message(fields.params, text)?;
+                text.end_part();
+            }
+            _ => {}
+        }
+    }
+    if turn.format == Format::Other {
+        return Err(Unreadable::NotACall);
+    }
+    turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
+    turn.tool_names = calls.into_names();
+    turn.conversation = reading.finish(finder, false);
+    Ok(turn)
+}
+
+/// Decodes messages. Returns whether the model has spoken in them.
 fn decode_conversation(
     messages: Messages<'_>,
     counting: Counting,
     turn: &mut Turn,
     text: &mut Fingerprinter,
-) -> Result<(), Malformed> {
+) -> Result<bool, Malformed> {
     let tools = conversation::read(messages, counting, text)?;
     if tools.has_results || counting == Counting::Literal {
         turn.tools = tools.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
     turn.tool_names = tools.calls.into_names();
-    Ok(())
+    Ok(tools.has_history)
 }
 
 /// Decodes `tools/call` of MCP. The request itself is the tool call, and its answer will be the result.
 fn decode_mcp_call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    let mut calls = ToolCalls::default();
+    add_mcp_call(params, &mut calls, text)?;
+    turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
+    turn.tool_names = calls.into_names();
+    Ok(())
+}
+
+fn add_mcp_call(
+    params: Option<Json<'_>>,
+    calls: &mut ToolCalls,
+    text: &mut Fingerprinter,
+) -> Result<(), Malformed> {
     let Some(params) = params else { return Ok(()) };
     for value in params.pick(["name", "arguments"])?.into_iter().flatten() {
         push_json(value, text)?;
         text.end_part();
     }
-    let mut calls = ToolCalls::default();
-    add_call(params, &mut calls)?;
-    turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
-    turn.tool_names = calls.into_names();
-    Ok(())
+    add_call(params, calls)
 }
 
 /// Decodes `message/send` of A2A: the parts of one message.

@@ -3,34 +3,45 @@
 //! Every part has a fixed offset, so that it can be read without the others: finding similar calls needs only two hashes
 //! of each. Any bytes are a valid call. In the worst case it has no tools and no answer.
 
-use super::window::Call;
+use super::window::{Call, Sequence};
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
 
 /// The length of an encoded call.
-pub const LEN: usize = 49;
+pub const LEN: usize = 67;
 
 const FLAGS: usize = 0;
-const AT_MS: usize = 1;
+const ANSWER: usize = 1;
+const IN_FLIGHT: usize = 2;
+const NUMBER: usize = 3;
+const AT_MS: usize = 7;
+const TOOK_MS: usize = 15;
+const CONVERSATION: usize = 19;
 /// A SimHash, followed by the digest.
-const INPUT: usize = 9;
-const TOOLS: usize = 21;
-/// A SimHash, followed by the digest.
-const TEXT: usize = 29;
-const CALLED_TOOLS: usize = 41;
+const INPUT: usize = 27;
+const TOOLS: usize = 39;
+/// A SimHash, followed by the digest, which is the status if the request was rejected.
+const TEXT: usize = 47;
+const TEXT_DIGEST: usize = TEXT + 8;
+const CALLED_TOOLS: usize = 59;
 
 const INFORMATIVE_INPUT: u8 = 1;
 const INFORMATIVE_TEXT: u8 = 2;
 const NOVEL: u8 = 4;
 const HAS_RESULTS: u8 = 8;
 const IS_TOOL_CALL: u8 = 16;
-const ANSWERED: u8 = 32;
-const HAS_TEXT: u8 = 64;
-const FAILED: u8 = 128;
+
+// The kinds of answers. Any other number is an unknown answer.
+const FAILED: u8 = 1;
+const REJECTED: u8 = 2;
+const ABANDONED: u8 = 3;
+const ONLY_TEXT: u8 = 4;
+const ONLY_TOOLS: u8 = 5;
+const TOOLS_AND_TEXT: u8 = 6;
 
 /// Encodes a call.
-pub fn encode(call: &Call) -> [u8; LEN] {
+pub fn encode(call: &Call, sequence: Sequence) -> [u8; LEN] {
     let text = call.answer.text();
     let mut flags = 0;
     let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
@@ -39,15 +50,27 @@ pub fn encode(call: &Call) -> [u8; LEN] {
     set(NOVEL, call.novel);
     set(HAS_RESULTS, matches!(call.tools, ToolTurn::Results(_)));
     set(IS_TOOL_CALL, matches!(call.tools, ToolTurn::Call(_)));
-    set(ANSWERED, matches!(call.answer, Answer::Text(_) | Answer::Tools { .. }));
-    set(HAS_TEXT, text.is_some());
-    set(FAILED, call.answer == Answer::Failed);
+    let kind = match call.answer {
+        Answer::Unknown => 0,
+        Answer::Failed => FAILED,
+        Answer::Rejected(_) => REJECTED,
+        Answer::Abandoned => ABANDONED,
+        Answer::Text(_) => ONLY_TEXT,
+        Answer::Tools { text: None, .. } => ONLY_TOOLS,
+        Answer::Tools { text: Some(_), .. } => TOOLS_AND_TEXT,
+    };
     let mut bytes = [0; LEN];
-    put(&mut bytes, FLAGS, [flags]);
+    put(&mut bytes, FLAGS, [flags, kind, call.in_flight]);
+    put(&mut bytes, NUMBER, sequence.0.to_le_bytes());
     put(&mut bytes, AT_MS, call.at_ms.to_le_bytes());
+    put(&mut bytes, TOOK_MS, call.took_ms.to_le_bytes());
+    put(&mut bytes, CONVERSATION, call.conversation.to_le_bytes());
     put_text(&mut bytes, INPUT, call.input);
     put(&mut bytes, TOOLS, ToolSignature::code(call.tools.signature()).to_le_bytes());
     put_text(&mut bytes, TEXT, text.unwrap_or_default());
+    if let Answer::Rejected(status) = call.answer {
+        put(&mut bytes, TEXT_DIGEST, u32::from(status).to_le_bytes());
+    }
     put(&mut bytes, CALLED_TOOLS, ToolSignature::code(call.answer.tools()).to_le_bytes());
     bytes
 }
@@ -69,6 +92,35 @@ fn put<const N: usize>(bytes: &mut [u8; LEN], place: usize, value: [u8; N]) {
 pub struct Entry<'a>(pub &'a [u8; LEN]);
 
 impl Entry<'_> {
+    /// Returns the number of the call.
+    #[inline(always)]
+    pub fn sequence(self) -> Sequence {
+        Sequence(u32::from_le_bytes(self.get(NUMBER)))
+    }
+
+    /// Returns the conversation of the call.
+    #[inline(always)]
+    pub fn conversation(self) -> u64 {
+        self.u64(CONVERSATION)
+    }
+
+    /// Returns when the request came, in milliseconds since 1970.
+    pub fn at_ms(self) -> u64 {
+        self.u64(AT_MS)
+    }
+
+    /// Whether the call awaits its answer.
+    #[inline(always)]
+    pub fn is_in_flight(self) -> bool {
+        self.get(IN_FLIGHT) != [0]
+    }
+
+    /// Whether no call in the window before it brought the same.
+    pub fn is_novel(self) -> bool {
+        let [flags] = self.get(FLAGS);
+        flags & NOVEL != 0
+    }
+
     /// Returns the hash of the input.
     #[inline(always)]
     pub fn input(self) -> SimHash {
@@ -78,29 +130,46 @@ impl Entry<'_> {
     /// Returns the hash of the answer's text, if it has any.
     #[inline(always)]
     pub fn answer_text(self) -> Option<SimHash> {
-        let [flags] = self.get(FLAGS);
-        (flags & (ANSWERED | HAS_TEXT | FAILED) == ANSWERED | HAS_TEXT).then(|| SimHash(self.u64(TEXT)))
+        let [kind] = self.get(ANSWER);
+        (kind == ONLY_TEXT || kind == TOOLS_AND_TEXT).then(|| SimHash(self.u64(TEXT)))
+    }
+
+    /// Whether the request was rejected, or its answer was not waited for.
+    #[inline(always)]
+    pub fn is_rejected_or_abandoned(self) -> bool {
+        let [kind] = self.get(ANSWER);
+        kind == REJECTED || kind == ABANDONED
     }
 
     /// Decodes the whole call.
     pub fn call(self) -> Call {
-        let [flags] = self.get(FLAGS);
+        let [flags, kind, in_flight] = self.get(FLAGS);
         let is = |flag| flags & flag != 0;
-        let text = is(HAS_TEXT).then(|| self.text(TEXT, is(INFORMATIVE_TEXT)));
+        let text = || self.text(TEXT, is(INFORMATIVE_TEXT));
         let tools = match ToolSignature::from_code(self.u64(TOOLS)) {
             Some(signature) if is(HAS_RESULTS) => ToolTurn::Results(signature),
             Some(signature) if is(IS_TOOL_CALL) => ToolTurn::Call(signature),
             _ => ToolTurn::None,
         };
-        let answer = match (ToolSignature::from_code(self.u64(CALLED_TOOLS)), text) {
-            _ if is(FAILED) => Answer::Failed,
-            _ if !is(ANSWERED) => Answer::Unknown,
-            (Some(signature), text) => Answer::Tools { text, signature },
-            (None, Some(text)) => Answer::Text(text),
-            (None, None) => Answer::Unknown,
+        let answer = match (kind, ToolSignature::from_code(self.u64(CALLED_TOOLS))) {
+            (FAILED, _) => Answer::Failed,
+            (REJECTED, _) => Answer::Rejected(u32::from_le_bytes(self.get(TEXT_DIGEST)) as u16),
+            (ABANDONED, _) => Answer::Abandoned,
+            (ONLY_TEXT, _) => Answer::Text(text()),
+            (ONLY_TOOLS, Some(signature)) => Answer::Tools { text: None, signature },
+            (TOOLS_AND_TEXT, Some(signature)) => Answer::Tools { text: Some(text()), signature },
+            _ => Answer::Unknown,
         };
-        let input = self.text(INPUT, is(INFORMATIVE_INPUT));
-        Call { at_ms: self.u64(AT_MS), input, tools, answer, novel: is(NOVEL) }
+        Call {
+            at_ms: self.at_ms(),
+            took_ms: u32::from_le_bytes(self.get(TOOK_MS)),
+            in_flight,
+            conversation: self.conversation(),
+            input: self.text(INPUT, is(INFORMATIVE_INPUT)),
+            tools,
+            answer,
+            novel: is(NOVEL),
+        }
     }
 
     fn text(self, place: usize, informative: bool) -> Fingerprint {

@@ -3,7 +3,7 @@
 //! Occurrences are counted one by one and not taken from the signals, in which two repeats with something new in between
 //! count as one. A person who looks at the calls finds what the sentence says: "5 times in the last 9 calls".
 
-use crate::turn::ToolTurn;
+use crate::turn::{Answer, ToolTurn};
 use crate::wire::{Counting, Match};
 
 /// The call whose score is explained.
@@ -15,6 +15,8 @@ pub struct ExplainedCall<'a> {
     pub tools: ToolTurn,
     /// The names of the tools, or empty if they are not known.
     pub tool_names: &'a [String],
+    /// The latest answer, which repeats earlier ones.
+    pub answer: Answer,
 }
 
 /// Returns one sentence that says what was repeated, how often, and within how many calls. `matches` are all past calls
@@ -34,7 +36,13 @@ pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
     if tools == 0 || call.counting == Counting::Literal {
         parts.extend(alike("input", prompts));
     }
-    parts.extend(alike("answer", responses));
+    parts.extend(match call.answer {
+        Answer::Rejected(status) => {
+            unanswered(&format!("refused as wrong by the upstream (status {status})"), responses.count())
+        }
+        Answer::Abandoned => unanswered("given up by the client before the answer had ended", responses.count()),
+        _ => alike("answer", responses),
+    });
     format!("{} in the last {} calls", parts.join(" and "), earliest + 1)
 }
 
@@ -55,6 +63,11 @@ fn alike(what: &str, distances: impl Iterator<Item = u32>) -> Option<String> {
     let (count, furthest) = distances.fold((0, 0), |(count, furthest), distance| (count + 1, distance.max(furthest)));
     let same = if furthest == 0 { "the same" } else { "nearly the same" };
     (count > 0).then(|| times(&format!("{same} {what}"), count))
+}
+
+/// Describes requests that got no answer.
+fn unanswered(what: &str, repeats: usize) -> Option<String> {
+    (repeats > 0).then(|| times(what, repeats))
 }
 
 /// Counts the current call and the calls that it repeats.
@@ -83,7 +96,12 @@ mod tests {
     }
 
     fn call(counting: Counting, tool_names: &[String]) -> ExplainedCall<'_> {
-        ExplainedCall { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names }
+        ExplainedCall {
+            counting,
+            tools: ToolTurn::Results(ToolSignature::new(1)),
+            tool_names,
+            answer: Answer::Unknown,
+        }
     }
 
     #[test]
@@ -121,6 +139,19 @@ mod tests {
         matches[4].response_distance = Some(2);
         assert_eq!(said(&matches), "the same input 6 times and nearly the same answer 5 times in the last 6 calls");
         assert_eq!(said(&[]), "nothing is repeated");
+    }
+
+    #[test]
+    fn requests_that_got_no_answer_are_told_apart() {
+        let mut matches: Vec<_> = (2..=5).map(|ago| repeat(ago, Some(0), Some(0), false)).collect();
+        matches.insert(0, repeat(1, Some(0), None, false));
+        for (answer, said) in [
+            (Answer::Rejected(422), "refused as wrong by the upstream (status 422) 5 times"),
+            (Answer::Abandoned, "given up by the client before the answer had ended 5 times"),
+        ] {
+            let call = ExplainedCall { tools: ToolTurn::None, answer, ..call(Counting::Progress, &[]) };
+            assert_eq!(explain(&matches, call), format!("the same input 6 times and {said} in the last 6 calls"));
+        }
     }
 
     #[test]

@@ -8,5 +8,6 @@ pub mod progress;
 pub mod score;
 pub mod verdict;
 pub mod window;
+pub mod windows;
 
 mod entry;

@@ -50,7 +50,7 @@ impl Rules {
     }
 }
 
-/// Finds out which tool calls the results in the current call belong to, from the call before it.
+/// Finds out which tool calls the results in the current call belong to, from the latest call that has ended.
 ///
 /// Not every client sends its tool calls back in a form that tells, and some send results as user messages. In these cases
 /// the results belong to the tool calls of the last answer.
@@ -76,14 +76,14 @@ pub fn revise(before: Past<'_>, call: &mut Call) {
 
 /// Returns what the current call repeats of each past call, the latest first.
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
-    let latest_text = LatestText::find(past, now);
+    let latest_answer = LatestAnswer::find(past, now);
     let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
     let mut prompts = Chain { breaks_permanently: says_little, broken: false };
     let mut responses = Chain { breaks_permanently: false, broken: false };
     past.iter().enumerate().rev().map(move |(index, call)| {
         let novel = rules.novelty && call.novel;
         let prompt = prompts.next(repeats_prompt(call, now, past, rules), novel);
-        let response = latest_text.is_some_and(|latest| latest.repeats(index, call, rules));
+        let response = latest_answer.is_some_and(|latest| latest.repeats(index, call, rules));
         Repeat {
             index,
             prompt,
@@ -112,7 +112,8 @@ impl Chain {
     }
 }
 
-fn is_same_step(call: &Call, now: &Call) -> bool {
+/// Whether two calls bring the same input about the same tools.
+pub fn is_same_step(call: &Call, now: &Call) -> bool {
     call.tools == now.tools && call.input.is_same(now.input)
 }
 
@@ -141,47 +142,57 @@ fn same_text(call: &Call, other: &Call) -> bool {
     }
 }
 
-/// Whether a call that is itself a tool call (MCP) got the same result as the latest such call. If a result is not known,
-/// because it is still on its way or was lost, the call does not count as progress.
+/// Whether a call that is itself a tool call (MCP) got the same result as the latest such call. A result that is not known
+/// proves nothing.
 fn got_latest_result(call: &Call, now: &Call, past: &[Call]) -> bool {
-    let latest = past.iter().rev().filter(|call| call.tools == now.tools).find_map(|call| call.answer.text());
-    match (call.answer.text(), latest) {
-        (Some(result), Some(latest)) => result.is_same(latest),
-        _ => true,
-    }
+    let latest = past.iter().rev().find(|call| call.tools == now.tools && is_known(call.answer));
+    latest.is_some_and(|latest| match (call.answer, latest.answer) {
+        (Answer::Abandoned, Answer::Abandoned) => true,
+        (Answer::Rejected(status), Answer::Rejected(latest)) => status == latest,
+        (result, latest) => result.text().zip(latest.text()).is_some_and(|(result, latest)| result.is_same(latest)),
+    })
 }
 
-/// The latest answer, if it was text, with the calls around it.
+fn is_known(answer: Answer) -> bool {
+    !matches!(answer, Answer::Unknown | Answer::Failed)
+}
+
+/// The latest answer, unless it called tools, with the calls around it.
 #[derive(Clone, Copy)]
-struct LatestText<'a> {
+struct LatestAnswer<'a> {
     index: usize,
     latest: &'a Call,
     past: &'a [Call],
     now: &'a Call,
 }
 
-impl<'a> LatestText<'a> {
+impl<'a> LatestAnswer<'a> {
     fn find(past: &'a [Call], now: &'a Call) -> Option<Self> {
-        let answered = |call: &Call| !matches!(call.answer, Answer::Unknown | Answer::Failed);
-        let index = past.iter().rposition(answered)?;
+        let index = past.iter().rposition(|call| is_known(call.answer))?;
         let latest = past.get(index)?;
-        let is_tool_result = matches!(latest.tools, ToolTurn::Call(_)) || !matches!(latest.answer, Answer::Text(_));
+        let is_tool_result = matches!(latest.tools, ToolTurn::Call(_)) || latest.answer.tools().is_some();
         (!is_tool_result).then_some(Self { index, latest, past, now })
     }
 
     fn repeats(&self, index: usize, call: &Call, rules: Rules) -> bool {
-        let (Answer::Text(text), Answer::Text(latest)) = (call.answer, self.latest.answer) else { return false };
-        if index >= self.index || !text.is_similar(latest) {
+        if index >= self.index {
             return false;
         }
         let (Some(after), Some(after_latest)) = (self.after(index), self.after(self.index)) else { return false };
-        if !rules.followups {
-            return true;
-        }
         let same_followup = after.input.is_same(after_latest.input);
-        after.tools == after_latest.tools
-            && after.input.is_similar(after_latest.input)
-            && (same_followup || (latest.informative && text.is_same(latest)))
+        match (call.answer, self.latest.answer) {
+            (Answer::Text(text), Answer::Text(latest)) if text.is_similar(latest) => {
+                !rules.followups
+                    || (after.tools == after_latest.tools
+                        && after.input.is_similar(after_latest.input)
+                        && (same_followup || (latest.informative && text.is_same(latest))))
+            }
+            (Answer::Rejected(status), Answer::Rejected(latest)) if status == latest => {
+                same_followup && is_same_step(call, self.latest)
+            }
+            (Answer::Abandoned, Answer::Abandoned) => same_followup && is_same_step(call, self.latest),
+            _ => false,
+        }
     }
 
     /// Returns the call after the one at `index`.

@@ -95,24 +95,66 @@ pub struct Scorer {
     pub counting: Counting,
     /// Which rules `progress` counting follows.
     pub rules: Rules,
+    /// After how many seconds of silence `progress` counting begins a new run. 0 means never.
+    pub idle_reset_seconds: u32,
 }
 
 impl Scorer {
     /// Scores a call against the window and adds it to the window.
     pub fn score(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
-        let past = window.last(self.window_size.saturating_sub(1) as usize);
-        let score = match self.counting {
-            Counting::Literal => add_up(literal::repeats(&past.calls(), &call)),
-            Counting::Progress => self.progress(past, &mut call),
+        if self.counting == Counting::Literal {
+            let score = add_up(literal::repeats(&self.past(window, &call).calls(), &call));
+            return (score, window.push(call, self.window_size));
+        }
+        let idle_ms = u64::from(self.idle_reset_seconds) * 1000;
+        if idle_ms > 0 && self.past(window, &call).is_silent(call.at_ms, idle_ms) {
+            window.forget(call.conversation);
+        }
+        progress::attribute(self.past(window, &call).latest_ended().as_ref(), &mut call);
+        let joined = self.join_identical(window, &mut call);
+        let score = self.progress(self.past(window, &call), &mut call);
+        let sequence = match joined {
+            Some(sequence) => {
+                window.push_as(sequence, call, self.window_size);
+                sequence
+            }
+            None => window.push(call, self.window_size),
         };
-        (score, window.push(call, self.window_size))
+        (score, sequence)
+    }
+
+    /// Like [`score`](Self::score), for a call in a slot. If the conversation has no calls there yet, the call with which it
+    /// began is taken from the agent's common window.
+    pub fn score_in_slot(
+        &self,
+        slot: &mut Window,
+        common: impl FnOnce() -> Window,
+        call: Call,
+    ) -> (Score, Sequence) {
+        slot.adopt_opening(common, call.conversation, self.window_size);
+        self.score(slot, call)
+    }
+
+    fn past<'a>(&self, window: &'a Window, call: &Call) -> Past<'a> {
+        window.past(call.conversation, self.window_size.saturating_sub(1) as usize)
+    }
+
+    /// Removes an identical call that is in flight from the window, and lets the current call take its place and number.
+    /// The agent has heard no answer yet, so that the two are not a repetition.
+    fn join_identical(&self, window: &mut Window, call: &mut Call) -> Option<Sequence> {
+        let is_identical = |other: &Call| {
+            other.answer == Answer::Unknown && other.is_in_flight(call.at_ms) && progress::is_same_step(other, call)
+        };
+        let sequence = self.past(window, call).in_flight(is_identical)?;
+        let other = window.remove(sequence)?;
+        call.in_flight = call.in_flight.saturating_add(other.in_flight);
+        Some(sequence)
     }
 
     /// Scores a call by progress counting. Completes the call with what the calls before it tell.
     fn progress(&self, past: Past<'_>, call: &mut Call) -> Score {
-        progress::attribute(past.latest().as_ref(), call);
         // Most calls of a healthy agent resemble nothing before them, and then no rule finds a repeat.
-        if !past.has_repeats_of(call.input) {
+        if !past.may_have_repeats_of(call.input) {
             call.novel = true;
             return Score::default();
         }
@@ -122,30 +164,34 @@ impl Scorer {
     }
 
     /// Attaches an answer to its call. Returns false if the call has left the window.
-    pub fn attach_answer(&self, window: &mut Window, sequence: Sequence, answer: Answer) -> bool {
-        match window.attach_answer(sequence, answer) {
-            Some((before, mut slot)) => {
-                let mut call = slot.call();
-                progress::revise(before, &mut call);
-                slot.put(&call);
-                true
-            }
-            None => false,
+    ///
+    /// With progress counting, an attempt that failed leaves the window, so that the next one takes its place.
+    pub fn attach_answer(&self, window: &mut Window, sequence: Sequence, answer: Answer, now_ms: u64) -> bool {
+        let Some((before, mut slot)) = window.attach_answer(sequence, answer, now_ms) else { return false };
+        let mut call = slot.call();
+        progress::revise(before, &mut call);
+        slot.put(&call);
+        if self.counting == Counting::Progress && call.answer == Answer::Failed && call.in_flight == 0 {
+            window.remove(sequence);
         }
+        true
     }
 
     /// Explains the score of the window's last call: in words, and by the past calls that it repeats.
     pub fn explain(&self, window: &Window, tool_names: &[String]) -> (String, Vec<Match>) {
         let matches = self.matches(window);
-        let tools = window.last(1).latest().map(|now| now.tools).unwrap_or_default();
-        (explain(&matches, ExplainedCall { counting: self.counting, tools, tool_names }), matches)
+        let now = window.latest().unwrap_or_default();
+        let answer = latest_answer(&window.past(now.conversation, self.window_size as usize).calls());
+        let call = ExplainedCall { counting: self.counting, tools: now.tools, tool_names, answer };
+        (explain(&matches, call), matches)
     }
 
     /// Returns the past calls that the window's last call repeats, the latest first.
     pub fn matches(&self, window: &Window) -> Vec<Match> {
-        let calls = window.calls();
+        let Some(now) = window.latest() else { return Vec::new() };
+        let calls = window.past(now.conversation, self.window_size as usize).calls();
         let Some((now, past)) = calls.split_last() else { return Vec::new() };
-        let latest = past.iter().rev().find_map(|call| call.answer.text());
+        let latest = latest_answer(past);
         let matched = |repeat: Repeat| {
             let call = past.get(repeat.index)?;
             let any = [repeat.prompt, repeat.response, repeat.tool].into_iter().any(Strength::is_some);
@@ -153,12 +199,10 @@ impl Scorer {
                 calls_ago: (past.len() - repeat.index) as u32,
                 age_ms: now.at_ms.saturating_sub(call.at_ms),
                 prompt_distance: repeat.prompt.is_some().then(|| call.input.simhash.distance(now.input.simhash)),
-                response_distance: call
-                    .answer
-                    .text()
-                    .zip(latest)
-                    .filter(|_| repeat.response.is_some())
-                    .map(|(text, latest)| text.simhash.distance(latest.simhash)),
+                response_distance: repeat.response.is_some().then(|| {
+                    let texts = call.answer.text().zip(latest.text());
+                    texts.map_or(0, |(text, latest)| text.simhash.distance(latest.simhash))
+                }),
                 same_tool_call: repeat.tool.is_some(),
                 prompt_hash: format!("{:016x}", call.input.simhash.0),
             })
@@ -172,6 +216,12 @@ impl Scorer {
             Counting::Progress => Box::new(progress::repeats(past, now, self.rules)),
         }
     }
+}
+
+/// Returns the latest answer with which earlier ones are compared.
+fn latest_answer(calls: &[Call]) -> Answer {
+    let is_compared = |answer: &Answer| answer.text().is_some() || matches!(answer, Answer::Rejected(_) | Answer::Abandoned);
+    calls.iter().rev().map(|call| call.answer).find(is_compared).unwrap_or_default()
 }
 
 fn add_up(repeats: impl Iterator<Item = Repeat>) -> Score {
@@ -237,16 +287,18 @@ mod tests {
         let answer = prop_oneof![
             1 => Just(Answer::Unknown),
             1 => Just(Answer::Failed),
+            1 => Just(Answer::Abandoned),
+            1 => (400..402u16).prop_map(Answer::Rejected),
             4 => text().prop_map(Answer::Text),
             1 => (proptest::option::of(text()), signature())
                 .prop_map(|(text, signature)| Answer::Tools { text, signature }),
         ];
         (text(), tools, answer, any::<bool>()).prop_map(|(input, tools, answer, novel)| Call {
-            at_ms: 0,
             input,
             tools,
             answer,
             novel,
+            ..Call::default()
         })
     }
 
@@ -285,7 +337,7 @@ mod tests {
             rules in rules(),
         ) {
             let counting = if literal { Counting::Literal } else { Counting::Progress };
-            let scorer = Scorer { window_size, counting, rules };
+            let scorer = Scorer { window_size, counting, rules, idle_reset_seconds: 120 };
             let mut window = Window::empty(0, counting);
             for call in &past {
                 window.push(*call, 20);
@@ -297,15 +349,15 @@ mod tests {
 
         #[test]
         fn an_answer_is_revised_against_every_call_before_it(
-            past in prop::collection::vec(call(), 1..8),
+            mut past in prop::collection::vec(call(), 1..8),
             at in 0usize..8,
             answer in text().prop_map(Answer::Text),
         ) {
             let at = at % past.len();
+            past[at].answer = Answer::Unknown;
             let mut window = Window::empty(0, Counting::Progress);
             let sequences: Vec<_> = past.iter().map(|call| window.push(*call, 20)).collect();
-            let scorer = Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default() };
-            prop_assert!(scorer.attach_answer(&mut window, sequences[at], answer));
+            prop_assert!(scorer(0).attach_answer(&mut window, sequences[at], answer, 0));
             let told = |call: &Call| match (call.answer, answer) {
                 (Answer::Text(a), Answer::Text(b)) => call.input.is_similar(past[at].input) && a.informative && a.is_same(b),
                 _ => false,
@@ -315,6 +367,66 @@ mod tests {
             expected[at].novel &= !past[..at].iter().any(told);
             prop_assert_eq!(window.calls(), expected);
         }
+    }
+
+    fn scorer(idle_reset_seconds: u32) -> Scorer {
+        Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default(), idle_reset_seconds }
+    }
+
+    /// Makes a call at this second, and gets this answer after a tenth of it.
+    fn call_at(window: &mut Window, second: u64, answer: Answer) -> f64 {
+        let input = Fingerprint { simhash: SimHash(7), digest: 7, informative: true };
+        let call = Call { at_ms: second * 1000, in_flight: 1, input, ..Call::default() };
+        let (score, sequence) = scorer(120).score(window, call);
+        scorer(120).attach_answer(window, sequence, answer, second * 1000 + 100);
+        score.value()
+    }
+
+    fn same_answer() -> Answer {
+        Answer::Text(Fingerprint { simhash: SimHash(9), digest: 9, informative: true })
+    }
+
+    #[test]
+    fn a_run_ends_with_a_long_silence_and_not_with_a_short_one() {
+        for (seconds, highest) in [(45, 13.0), (120, 13.0), (600, 0.0)] {
+            let mut window = Window::empty(0, Counting::Progress);
+            let scores: Vec<f64> = (1..=6).map(|n| call_at(&mut window, n * seconds, same_answer())).collect();
+            assert_eq!(scores[5], highest, "{seconds} s apart");
+        }
+    }
+
+    #[test]
+    fn attempts_that_failed_leave_the_window() {
+        let mut window = Window::empty(0, Counting::Progress);
+        for second in 0..40 {
+            assert_eq!(call_at(&mut window, second, Answer::Failed), 0.0);
+        }
+        assert_eq!(window.calls(), []);
+    }
+
+    #[test]
+    fn wrong_and_abandoned_requests_that_are_sent_again_are_repeated_answers() {
+        for answer in [Answer::Rejected(400), Answer::Abandoned] {
+            let mut window = Window::empty(0, Counting::Progress);
+            let scores: Vec<f64> = (0..6).map(|second| call_at(&mut window, second, answer)).collect();
+            assert_eq!(scores, [0.0, 1.0, 4.0, 7.0, 10.0, 13.0], "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn identical_calls_in_flight_count_as_one_until_one_of_them_is_answered() {
+        let mut window = Window::empty(0, Counting::Progress);
+        let call = Call { in_flight: 1, ..Call::default() };
+        let sequences: Vec<_> = (0..12).map(|_| scorer(120).score(&mut window, call)).collect();
+        assert!(sequences.iter().all(|(score, sequence)| score.value() == 0.0 && *sequence == sequences[0].1));
+        assert_eq!((window.calls().len(), window.calls()[0].in_flight), (1, 12));
+        scorer(120).attach_answer(&mut window, sequences[0].1, same_answer(), 5);
+        assert_eq!(scorer(120).score(&mut window, call).0.value(), 1.0, "an answer was heard");
+        assert_eq!(window.calls()[0].in_flight, 11);
+        let literal = Scorer { counting: Counting::Literal, ..scorer(120) };
+        let mut window = Window::empty(0, Counting::Literal);
+        let scores: Vec<_> = (0..3).map(|_| literal.score(&mut window, call).0.value()).collect();
+        assert_eq!(scores, [0.0, 1.0, 2.0], "literal counting counts each");
     }
 
     #[test]

@@ -7,6 +7,11 @@
 //! Calls are numbered. An answer finds its call by the number, in whatever order answers end. An answer to a call that has
 //! left the window is dropped.
 //!
+//! There are two kinds of windows. An agent has one *common* window, for calls that begin a conversation or belong to
+//! none; all of its calls are compared with each other. Other calls are in a *slot*, which several conversations may
+//! share. Only calls of the same conversation are compared there, so that two conversations in one slot can crowd each
+//! other out but never add up.
+//!
 //! A window belongs to one generation of the policy, one counting mode and one version of this code. Bytes that belong to
 //! another, or that end in the middle of a call, are treated as an empty window.
 
@@ -20,6 +25,12 @@ use crate::wire::Counting;
 pub struct Call {
     /// When the request came, in milliseconds since 1970.
     pub at_ms: u64,
+    /// How long it took until its answer had ended, in milliseconds.
+    pub took_ms: u32,
+    /// How many identical requests await their answers. They count as one call.
+    pub in_flight: u8,
+    /// The key of the conversation. In the common window, the key that the conversation will have if it goes on.
+    pub conversation: u64,
     /// What was new in the request.
     pub input: Fingerprint,
     /// The tools that the request is about.
@@ -30,99 +41,219 @@ pub struct Call {
     pub novel: bool,
 }
 
+/// After how many milliseconds a call without an answer no longer counts as being in flight. The worker that would have
+/// noticed its end may have crashed.
+const MAX_IN_FLIGHT_MS: u64 = 600_000;
+
+impl Call {
+    /// Whether the call awaits its answer.
+    pub fn is_in_flight(&self, now_ms: u64) -> bool {
+        self.in_flight > 0 && now_ms.saturating_sub(self.at_ms) <= MAX_IN_FLIGHT_MS
+    }
+}
+
 /// The number of a call, by which its answer finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u32);
 
-impl Sequence {
-    /// Parses the digits of a number.
-    pub fn parse(digits: &[u8]) -> Option<Self> {
-        std::str::from_utf8(digits).ok()?.parse().ok().map(Self)
-    }
-}
-
 /// The version of the layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The offset of the next call's number. Version, counting mode and generation come before it.
 const NEXT_NUMBER: usize = 10;
 /// The offset of the first call.
 const CALLS: usize = 14;
 
+/// Which calls of a window are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Common,
+    Slot,
+}
+
 /// The last calls of one agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Window(Vec<u8>);
+pub struct Window {
+    bytes: Vec<u8>,
+    kind: Kind,
+}
 
 impl Window {
-    /// Creates an empty window.
+    /// Creates an empty common window.
     pub fn empty(generation: u64, counting: Counting) -> Self {
-        let mut bytes = Vec::with_capacity(CALLS + entry::LEN);
-        bytes.extend(header(generation, counting));
-        bytes.resize(CALLS, 0);
-        Self(bytes)
+        Self::decode(&[], generation, counting)
     }
 
-    /// Decodes a window. Returns an empty one if the bytes belong to another generation, counting mode or version.
+    /// Decodes a common window. It is empty if the bytes belong to another generation, counting mode or version.
     pub fn decode(bytes: &[u8], generation: u64, counting: Counting) -> Self {
-        let whole = bytes.len().checked_sub(CALLS).is_some_and(|calls| calls % entry::LEN == 0);
-        if !whole || !bytes.starts_with(&header(generation, counting)) {
-            return Self::empty(generation, counting);
-        }
-        // Room for one more call, which is usually added next.
-        let mut room = Vec::with_capacity(bytes.len() + entry::LEN);
-        room.extend_from_slice(bytes);
-        Self(room)
+        Self::of_kind(Kind::Common, bytes, generation, counting)
     }
 
-    /// Returns the encoded window: 14 bytes, and 49 for each call.
+    /// Decodes a window that conversations share. It is empty if the bytes belong to another generation, counting mode or
+    /// version.
+    pub fn decode_slot(bytes: &[u8], generation: u64, counting: Counting) -> Self {
+        Self::of_kind(Kind::Slot, bytes, generation, counting)
+    }
+
+    fn of_kind(kind: Kind, bytes: &[u8], generation: u64, counting: Counting) -> Self {
+        let header = header(generation, counting);
+        let whole = bytes.len().checked_sub(CALLS).is_some_and(|calls| calls % entry::LEN == 0);
+        let valid = if whole && bytes.starts_with(&header) { bytes } else { &[] };
+        // Room for one more call, which is usually added next.
+        let mut room = Vec::with_capacity(valid.len().max(CALLS) + entry::LEN);
+        room.extend_from_slice(if valid.is_empty() { &header } else { valid });
+        room.resize(room.len().max(CALLS), 0);
+        Self { bytes: room, kind }
+    }
+
+    /// Returns how many bytes a window of this many calls takes.
+    pub fn max_bytes(size: u32) -> usize {
+        CALLS + size as usize * entry::LEN
+    }
+
+    /// Returns the encoded window: 14 bytes, and 67 for each call.
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// Returns the encoded window.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+        self.bytes
     }
 
     /// Decodes all calls, oldest first.
     pub fn calls(&self) -> Vec<Call> {
-        Past(self.entries()).calls()
+        Past { entries: self.entries(), conversation: None }.calls()
     }
 
-    /// Returns the last calls, at most `count` of them.
-    pub fn last(&self, count: usize) -> Past<'_> {
-        let entries = self.entries();
-        Past(entries.get(entries.len().saturating_sub(count)..).unwrap_or_default())
+    /// Decodes the latest call of all.
+    pub fn latest(&self) -> Option<Call> {
+        self.entries().last().map(|entry| Entry(entry).call())
     }
 
-    /// Adds a call, and drops the oldest calls if there are more than `size`.
+    /// Returns the last calls that are compared with those of `conversation`, at most `count` of them.
+    pub fn past(&self, conversation: u64, count: usize) -> Past<'_> {
+        let all = self.entries();
+        let past = Past { entries: all, conversation: self.filter(conversation) };
+        let start = match past.conversation {
+            None => all.len().saturating_sub(count),
+            Some(key) => {
+                let same = |(_, entry): &(usize, &[u8; entry::LEN])| Entry(entry).conversation() == key;
+                let first = count.checked_sub(1).and_then(|skipped| all.iter().enumerate().rev().filter(same).nth(skipped));
+                if count == 0 { all.len() } else { first.map_or(0, |(index, _)| index) }
+            }
+        };
+        Past { entries: all.get(start..).unwrap_or_default(), ..past }
+    }
+
+    /// Returns the conversation by which calls are chosen, or `None` if all are compared.
+    fn filter(&self, conversation: u64) -> Option<u64> {
+        (self.kind == Kind::Slot).then_some(conversation)
+    }
+
+    /// Adds a call, and drops old calls if there are more than `size`.
     pub fn push(&mut self, call: Call, size: u32) -> Sequence {
         let sequence = self.next();
-        self.0.extend_from_slice(&entry::encode(&call));
-        let excess = self.entries().len().saturating_sub(size as usize);
-        self.0.drain(CALLS..CALLS + excess * entry::LEN);
-        if let Some(next) = self.0.get_mut(NEXT_NUMBER..CALLS) {
+        if let Some(next) = self.bytes.get_mut(NEXT_NUMBER..CALLS) {
             next.copy_from_slice(&sequence.0.wrapping_add(1).to_le_bytes());
         }
+        self.push_as(sequence, call, size);
         sequence
     }
 
+    /// Adds a call under a number that it has already.
+    pub fn push_as(&mut self, sequence: Sequence, call: Call, size: u32) {
+        self.bytes.extend_from_slice(&entry::encode(&call, sequence));
+        while self.entries().len() > size as usize {
+            self.remove_at(self.least_useful(call.conversation));
+        }
+    }
+
+    /// Returns the index of the call to drop: the oldest. In a slot, the new calls of other conversations go first. They
+    /// are evidence of nothing, and would otherwise crowd a loop out of its window.
+    fn least_useful(&self, conversation: u64) -> usize {
+        let is_useless = |entry: &[u8; entry::LEN]| {
+            let entry = Entry(entry);
+            entry.is_novel() && entry.conversation() != conversation && !entry.is_in_flight()
+        };
+        let of_others = (self.kind == Kind::Slot).then(|| self.entries().iter().position(is_useless));
+        of_others.flatten().unwrap_or(0)
+    }
+
+    /// Removes the calls that are compared with those of `conversation`.
+    pub fn forget(&mut self, conversation: u64) {
+        let filter = self.filter(conversation);
+        self.retain(|entry| filter.is_some_and(|key| entry.conversation() != key));
+    }
+
+    /// Removes a call and returns it. Returns `None` if it has left the window.
+    pub fn remove(&mut self, sequence: Sequence) -> Option<Call> {
+        let index = self.entries().iter().rposition(|entry| Entry(entry).sequence() == sequence)?;
+        let call = self.entries().get(index).map(|entry| Entry(entry).call());
+        self.remove_at(index);
+        call
+    }
+
+    /// Whether a call is still in the window.
+    pub fn contains(&self, sequence: Sequence) -> bool {
+        self.entries().iter().any(|entry| Entry(entry).sequence() == sequence)
+    }
+
+    /// Adds the call with which a conversation began, from the agent's common window, if the conversation has no calls here
+    /// yet.
+    pub fn adopt_opening(&mut self, common: impl FnOnce() -> Self, conversation: u64, size: u32) {
+        let same = |entry: &&[u8; entry::LEN]| Entry(entry).conversation() == conversation;
+        if self.entries().iter().any(|entry| same(&entry)) {
+            return;
+        }
+        if let Some(opening) = common().entries().iter().rfind(same) {
+            // Its answer goes to the common window.
+            self.push(Call { in_flight: 0, ..Entry(opening).call() }, size);
+        }
+    }
+
     /// Attaches an answer to its call. Returns the calls before it and the call, or `None` if it has left the window.
-    pub fn attach_answer(&mut self, sequence: Sequence, answer: Answer) -> Option<(Past<'_>, CallMut<'_>)> {
-        let back = self.next().0.wrapping_sub(sequence.0) as usize;
-        let (entries, _) = self.0.get_mut(CALLS..)?.as_chunks_mut();
-        let (before, from) = entries.split_at_mut_checked(entries.len().checked_sub(back)?)?;
+    ///
+    /// Of the answers to identical calls the first one that was read to its end is kept.
+    pub fn attach_answer(
+        &mut self,
+        sequence: Sequence,
+        answer: Answer,
+        now_ms: u64,
+    ) -> Option<(Past<'_>, CallMut<'_>)> {
+        let kind = self.kind;
+        let (entries, _) = self.bytes.get_mut(CALLS..)?.as_chunks_mut();
+        let index = entries.iter().rposition(|entry| Entry(entry).sequence() == sequence)?;
+        let (before, from) = entries.split_at_mut_checked(index)?;
         let mut slot = CallMut(from.first_mut()?);
-        slot.put(&Call { answer, ..slot.call() });
-        Some((Past(before), slot))
+        let mut call = slot.call();
+        if matches!(call.answer, Answer::Unknown | Answer::Failed | Answer::Abandoned) {
+            call.answer = answer;
+        }
+        call.in_flight = call.in_flight.saturating_sub(1);
+        call.took_ms = u32::try_from(now_ms.saturating_sub(call.at_ms)).unwrap_or(u32::MAX);
+        slot.put(&call);
+        let conversation = (kind == Kind::Slot).then_some(call.conversation);
+        Some((Past { entries: before, conversation }, slot))
     }
 
     fn next(&self) -> Sequence {
-        let next = self.0.get(NEXT_NUMBER..CALLS).and_then(|bytes| bytes.first_chunk());
+        let next = self.bytes.get(NEXT_NUMBER..CALLS).and_then(|bytes| bytes.first_chunk());
         Sequence(next.map_or(0, |bytes| u32::from_le_bytes(*bytes)))
     }
 
     fn entries(&self) -> &[[u8; entry::LEN]] {
-        self.0.get(CALLS..).unwrap_or_default().as_chunks().0
+        self.bytes.get(CALLS..).unwrap_or_default().as_chunks().0
+    }
+
+    fn remove_at(&mut self, index: usize) {
+        let start = (CALLS + index * entry::LEN).min(self.bytes.len());
+        self.bytes.drain(start..(start + entry::LEN).min(self.bytes.len()));
+    }
+
+    fn retain(&mut self, keep: impl Fn(Entry<'_>) -> bool) {
+        let kept: Vec<u8> = self.entries().iter().filter(|entry| keep(Entry(entry))).flatten().copied().collect();
+        self.bytes.truncate(CALLS);
+        self.bytes.extend(kept);
     }
 }
 
@@ -134,7 +265,11 @@ fn header(generation: u64, counting: Counting) -> [u8; NEXT_NUMBER] {
 
 /// Encoded calls of a window, oldest first.
 #[derive(Clone, Copy, Debug)]
-pub struct Past<'a>(&'a [[u8; entry::LEN]]);
+pub struct Past<'a> {
+    entries: &'a [[u8; entry::LEN]],
+    /// The conversation whose calls are meant, or `None` for all of them.
+    conversation: Option<u64>,
+}
 
 impl<'a> Past<'a> {
     /// Decodes all of them.
@@ -142,9 +277,26 @@ impl<'a> Past<'a> {
         self.entries().map(Entry::call).collect()
     }
 
-    /// Decodes the latest call.
-    pub fn latest(self) -> Option<Call> {
-        self.entries().next_back().map(Entry::call)
+    /// Decodes the latest call that is not in flight.
+    pub fn latest_ended(self) -> Option<Call> {
+        self.entries().rev().find(|entry| !entry.is_in_flight()).map(Entry::call)
+    }
+
+    /// Finds the latest call that is in flight and meets a condition.
+    pub fn in_flight(self, is_meant: impl Fn(&Call) -> bool) -> Option<Sequence> {
+        let mut flying = self.entries().rev().filter(|entry| entry.is_in_flight());
+        flying.find(|entry| is_meant(&entry.call())).map(Entry::sequence)
+    }
+
+    /// Whether nothing has happened for more than `idle_ms`: no call came, none was answered, none is in flight.
+    pub fn is_silent(self, now_ms: u64, idle_ms: u64) -> bool {
+        let is_old = |then_ms: u64| now_ms.saturating_sub(then_ms) > idle_ms;
+        let ended = |entry: Entry<'_>| {
+            let call = entry.call();
+            !call.is_in_flight(now_ms) && is_old(call.at_ms.saturating_add(u64::from(call.took_ms)))
+        };
+        // In nearly all cases the latest call tells.
+        self.entries().next_back().is_some_and(|latest| is_old(latest.at_ms())) && self.entries().all(ended)
     }
 
     /// Decodes the calls whose input is similar to this one.
@@ -152,20 +304,25 @@ impl<'a> Past<'a> {
         self.entries().filter(move |entry| entry.input().is_similar(input.simhash)).map(Entry::call)
     }
 
-    /// Whether anything is repeated at all: this input is similar to the input of a call, or the text of the latest answer
-    /// is similar to the text of an earlier one.
-    pub fn has_repeats_of(self, input: Fingerprint) -> bool {
-        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.repeats_its_latest_answer()
+    /// Whether anything may be repeated: this input is similar to the input of a call, or the latest answer to an earlier
+    /// one.
+    pub fn may_have_repeats_of(self, input: Fingerprint) -> bool {
+        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.may_repeat_its_latest_answer()
     }
 
-    fn repeats_its_latest_answer(self) -> bool {
+    fn may_repeat_its_latest_answer(self) -> bool {
         let mut entries = self.entries().rev();
-        let latest = entries.find_map(Entry::answer_text);
-        latest.is_some_and(|latest| entries.filter_map(Entry::answer_text).any(|text| text.is_similar(latest)))
+        let latest = entries.find(|entry| entry.answer_text().is_some() || entry.is_rejected_or_abandoned());
+        match latest.map(Entry::answer_text) {
+            None => false,
+            Some(None) => true,
+            Some(Some(latest)) => entries.filter_map(Entry::answer_text).any(|text| text.is_similar(latest)),
+        }
     }
 
-    fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'a>> + ExactSizeIterator {
-        self.0.iter().map(Entry)
+    fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'a>> {
+        let is_meant = move |entry: &Entry<'_>| self.conversation.is_none_or(|key| entry.conversation() == key);
+        self.entries.iter().map(Entry).filter(is_meant)
     }
 }
 
@@ -181,7 +338,7 @@ impl CallMut<'_> {
 
     /// Replaces the call.
     pub fn put(&mut self, call: &Call) {
-        *self.0 = entry::encode(call);
+        *self.0 = entry::encode(call, Entry(self.0).sequence());
     }
 }
 
@@ -213,12 +370,16 @@ mod tests {
         let answer = prop_oneof![
             Just(Answer::Unknown),
             Just(Answer::Failed),
+            Just(Answer::Abandoned),
+            any::<u16>().prop_map(Answer::Rejected),
             fingerprint().prop_map(Answer::Text),
             (proptest::option::of(fingerprint()), signature())
                 .prop_map(|(text, signature)| Answer::Tools { text, signature }),
         ];
-        (any::<u64>(), fingerprint(), tools, answer, any::<bool>())
-            .prop_map(|(at_ms, input, tools, answer, novel)| Call { at_ms, input, tools, answer, novel })
+        (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(|(rest, input, tools, answer)| {
+            let (at_ms, took_ms, in_flight, conversation, novel) = rest;
+            Call { at_ms, took_ms, in_flight, conversation, input, tools, answer, novel }
+        })
     }
 
     proptest! {
@@ -269,15 +430,85 @@ mod tests {
         let first = window.push(numbered(1), 3);
         let second = window.push(numbered(2), 3);
         let text = |digest| Answer::Text(Fingerprint { digest, ..Fingerprint::default() });
-        assert!(window.attach_answer(second, text(2)).is_some());
-        assert!(window.attach_answer(first, text(1)).is_some());
+        assert!(window.attach_answer(second, text(2), 9).is_some());
+        assert!(window.attach_answer(first, text(1), 9).is_some());
         let answers: Vec<_> = window.calls().iter().map(|call| call.answer).collect();
         assert_eq!(answers, [text(1), text(2)]);
         window.push(numbered(3), 3);
         window.push(numbered(4), 3);
-        assert!(window.attach_answer(first, text(9)).is_none(), "the first call has left the window");
-        assert!(window.attach_answer(Sequence(99), text(9)).is_none(), "there is no such call");
+        assert!(window.attach_answer(first, text(9), 9).is_none(), "the first call has left the window");
+        assert!(window.attach_answer(Sequence(99), text(9), 9).is_none(), "there is no such call");
         assert!(window.calls().iter().all(|call| call.answer != text(9)));
+    }
+
+    /// A slot with these calls, as numbers of conversations.
+    fn slot(conversations: &[u64], size: u32) -> Window {
+        let mut window = Window::decode_slot(&[], 0, Counting::Progress);
+        for &conversation in conversations {
+            window.push(Call { conversation, novel: conversation > 1, ..Call::default() }, size);
+        }
+        window
+    }
+
+    fn conversations(window: &Window) -> Vec<u64> {
+        window.calls().iter().map(|call| call.conversation).collect()
+    }
+
+    #[test]
+    fn only_calls_of_one_conversation_are_past_calls_in_a_slot() {
+        let window = slot(&[1, 2, 1, 3, 1], 20);
+        for (conversation, count, found) in [(1, 20, 3), (1, 2, 2), (1, 0, 0), (2, 20, 1), (9, 20, 0)] {
+            assert_eq!(window.past(conversation, count).calls().len(), found, "{conversation}, at most {count}");
+        }
+        let common = Window::decode(window.bytes(), 0, Counting::Progress);
+        assert_eq!(common.past(9, 4).calls().len(), 4, "all calls of a common window are compared");
+    }
+
+    #[test]
+    fn a_loop_is_not_crowded_out_by_new_calls_of_other_conversations() {
+        // Conversation 1 repeats itself, and nine others bring something new each time.
+        let calls: Vec<u64> = (0..100).map(|n| n % 10 + 1).collect();
+        let window = slot(&calls, 20);
+        assert_eq!(window.past(1, 20).calls().len(), 10);
+        assert_eq!(window.calls().len(), 20);
+    }
+
+    #[test]
+    fn a_conversation_is_forgotten_and_its_neighbours_are_not() {
+        let mut window = slot(&[1, 2, 1, 3], 20);
+        window.forget(1);
+        assert_eq!(conversations(&window), [2, 3]);
+        let mut common = Window::decode(window.bytes(), 0, Counting::Progress);
+        common.forget(2);
+        assert!(conversations(&common).is_empty());
+    }
+
+    #[test]
+    fn a_conversation_takes_its_first_call_from_the_common_window_once() {
+        let mut common = Window::empty(0, Counting::Progress);
+        for conversation in [7, 8, 7, 9] {
+            common.push(Call { conversation, ..Call::default() }, 20);
+        }
+        let mut window = slot(&[], 20);
+        for _ in 0..2 {
+            window.adopt_opening(|| common.clone(), 7, 20);
+            window.adopt_opening(|| common.clone(), 5, 20);
+        }
+        assert_eq!(conversations(&window), [7]);
+    }
+
+    #[test]
+    fn a_window_is_silent_when_its_last_answer_is_long_ago() {
+        let mut window = Window::empty(0, Counting::Progress);
+        assert!(!window.past(0, 20).is_silent(1_000, 120_000), "nothing has happened at all");
+        let slow = window.push(Call { at_ms: 1_000, in_flight: 1, ..Call::default() }, 20);
+        let quick = window.push(Call { at_ms: 2_000, in_flight: 1, ..Call::default() }, 20);
+        window.attach_answer(quick, Answer::Unknown, 3_000);
+        assert!(!window.past(0, 20).is_silent(500_000, 120_000), "a call is in flight");
+        assert!(window.past(0, 20).is_silent(1_000_000, 120_000), "its worker must have died");
+        window.attach_answer(slow, Answer::Unknown, 400_000);
+        assert!(!window.past(0, 20).is_silent(500_000, 120_000), "its answer came just now");
+        assert!(window.past(0, 20).is_silent(520_001, 120_000));
     }
 
     #[test]
@@ -286,6 +517,6 @@ mod tests {
         for number in 0..20 {
             window.push(numbered(number), 20);
         }
-        assert_eq!(window.bytes().len(), 14 + 20 * 49);
+        assert_eq!(window.bytes().len(), 14 + 20 * 67);
     }
 }

@@ -156,7 +156,7 @@ struct EnvoyRoot {
 
 impl EnvoyRoot {
     fn start(&mut self, config: Config) {
-        let node = hostcalls::get_property(vec!["node", "id"]).ok().flatten();
+        let node = hostcalls::get_property(vec!["xds", "node", "id"]).ok().flatten();
         let node = node.map(|id| String::from_utf8_lossy(&id).into_owned()).filter(|id| !id.is_empty());
         let name = config.envoy_name.clone().or(node).unwrap_or_else(|| "envoy".to_owned());
         self.envoy = Rc::new(Envoy::new(&config));
@@ -272,6 +272,10 @@ impl HttpContext for EnvoyStream {
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
         self.stream.response_end(&*self.envoy);
         Action::Continue
+    }
+
+    fn on_log(&mut self) {
+        self.stream.closed(&*self.envoy);
     }
 }
 

@@ -1,12 +1,13 @@
 //! A detected loop, as it is told to the operator and to the sidecar.
 
 use super::outbox;
+use crate::agent::record::session_key;
 use crate::agent::{Agent, Scored};
 use crate::detect::verdict::Verdict;
 use crate::host::Host;
 use crate::metrics::Metric;
-use crate::turn::Turn;
-use crate::wire::{Action, KillReport};
+use crate::turn::{Conversation, Turn};
+use crate::wire::{Action, KillReport, Match, ReportedSession, Scope};
 use crate::worker::Worker;
 
 /// How many matching calls a report lists.
@@ -21,19 +22,36 @@ pub struct Details<'a> {
     pub at_ms: u64,
     /// The beginning of the repeated input, if the operator asked for it.
     pub excerpt: Option<String>,
+    /// The explanation in words.
+    pub reason: String,
+    /// The past calls that the call repeated, the latest first.
+    pub matches: Vec<Match>,
+    /// How often the conversation had been let go on before.
+    pub releases: u32,
 }
 
 /// Counts and logs a loop, and puts its report into the outbox.
 pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored, details: Details<'_>) {
-    let (action, metric, outcome) = match scored.verdict {
-        Verdict::Kill => (Action::Deactivate, Metric::Kills, "deactivated"),
-        Verdict::Block => (Action::Block, Metric::Blocks, "blocked"),
-        Verdict::WouldKill | Verdict::Allow => (Action::Observe, Metric::WouldKills, "would have been stopped"),
+    let conversation = &details.turn.conversation;
+    let scope = agent.scope(conversation);
+    let (action, metric, outcome) = match (scored.verdict, scope) {
+        (Verdict::Kill, Scope::Agent) => (Action::Deactivate, Metric::Kills, "deactivated"),
+        (Verdict::Block, Scope::Agent) => (Action::Block, Metric::Blocks, "blocked"),
+        (Verdict::Kill, Scope::Session) => (Action::Deactivate, Metric::SessionsStopped, "stopped in one conversation"),
+        (Verdict::Block, Scope::Session) => (Action::Block, Metric::SessionsStopped, "blocked in one conversation"),
+        (Verdict::WouldKill | Verdict::Allow, _) => (Action::Observe, Metric::WouldKills, "would have been stopped"),
     };
     host.count(metric, 1);
+    let session = conversation.key().map(|key| ReportedSession {
+        key: session_key(key),
+        id: match conversation {
+            Conversation::Identified { id, .. } => Some(id.clone()),
+            Conversation::Continued { .. } | Conversation::New { .. } => None,
+        },
+        releases: details.releases,
+    });
     let record = &agent.record;
-    let explain = |window| record.scorer().explain(window, &details.turn.tool_names);
-    let (reason, mut matches) = scored.window.as_ref().map(explain).unwrap_or_default();
+    let Details { reason, mut matches, .. } = details;
     matches.truncate(MAX_MATCHES);
     let (score, threshold) = (scored.score, record.threshold);
     // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
@@ -45,6 +63,8 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
         agent_id: agent.id().to_owned(),
         generation: record.generation,
         action,
+        scope,
+        session,
         envoy: worker.envoy.clone(),
         at_ms: details.at_ms,
         score: score.value(),

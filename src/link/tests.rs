@@ -2,7 +2,7 @@
 
 use super::lease::{LEASE_MS, YOUNGER_MS};
 use super::*;
-use crate::agent::Record;
+use crate::agent::record::{Details, Record, Value};
 use crate::config::Config;
 use crate::host::fake::Fake;
 use crate::shared::agent_key;
@@ -42,7 +42,7 @@ fn synced() -> (Fake, Rc<Worker>, Link) {
 }
 
 fn record(host: &Fake, agent: &str) -> Option<Record> {
-    Record::decode(&host.get(&agent_key(agent)).bytes)
+    Value::decode(&host.get(&agent_key(agent)).bytes).map(|value| value.record)
 }
 
 const PAGE: &str = r#"{"epoch": "e1", "rev": 5, "full": true, "more": false,
@@ -123,7 +123,7 @@ fn an_answer_by_envoy_in_the_sidecars_place_is_a_failure() {
 #[test]
 fn a_local_kill_outlives_a_policy_of_its_generation_and_ends_with_an_activation() {
     let (host, _, mut link) = synced();
-    host.overwrite(&agent_key("a"), record(&host, "a").unwrap().killed().encode());
+    host.overwrite(&agent_key("a"), record(&host, "a").unwrap().killed().encode(&Details::default()));
     let news = |generation| {
         format!(
             r#"{{"epoch": "e1", "rev": 6, "agents": [{{"agent_id": "a", "active": true, "generation": {generation}}}]}}"#

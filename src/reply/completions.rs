@@ -1,7 +1,7 @@
 //! The inactive reply as a completion: 200, the message as the assistant's text, finish reason stop, no usage.
 //!
-//! For clients that cannot handle an error. Only inactive agents get a completion: a client could not distinguish a 429
-//! that looks like a success from a real one. Requests of an unknown API and JSON-RPC requests without an id always get
+//! For clients that cannot handle an error. Only inactive agents and stopped conversations get a completion: a client could
+//! not distinguish a 429 that looks like a success from a real one. Requests of an unknown API and JSON-RPC requests without an id always get
 //! the error, since there is no success that could be sent to them.
 
 use super::event_stream::frame;
@@ -16,7 +16,8 @@ const AWS_EVENTS: &str = "application/vnd.amazon.eventstream";
 impl Refusal<'_> {
     /// Returns the refusal as a completion, if that is configured and possible.
     pub(super) fn completion(&self) -> Option<Reply> {
-        let wanted = self.style == InactiveReply::Completion && matches!(self.cause, Cause::Inactive { .. });
+        let stopped = matches!(self.cause, Cause::Inactive { .. }) || self.cause.is_stopped_session();
+        let wanted = self.style == InactiveReply::Completion && stopped && self.is_call;
         let matchable = !self.is_json_rpc() || self.matchable_id().is_some();
         if !wanted || !matchable {
             return None;

@@ -74,11 +74,11 @@ impl Refusal<'_> {
 
     fn type_name(&self, format: &ErrorFormat) -> &'static str {
         let [bad_request, forbidden, too_many_requests, unavailable] = format.types;
-        match self.cause {
-            Cause::MissingAgent | Cause::BadAgentId => bad_request,
-            Cause::Inactive { .. } => forbidden,
-            Cause::Blocked { .. } => too_many_requests,
-            Cause::NoPolicy => unavailable,
+        match self.cause.status() {
+            400 => bad_request,
+            403 => forbidden,
+            429 => too_many_requests,
+            _ => unavailable,
         }
     }
 

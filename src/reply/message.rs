@@ -5,7 +5,7 @@
 
 use super::template::json_string;
 use super::{Cause, Refusal};
-use crate::wire::DeactivatedBy;
+use crate::wire::{Action, DeactivatedBy};
 use std::borrow::Cow;
 
 /// How long a client should wait for the first policy: it arrives within a second once the sidecar answers.
@@ -16,10 +16,11 @@ const MAX_REPEATED_CHARS: usize = 128;
 
 impl Cause {
     /// Returns the reason as one word.
-    pub(super) fn code(self) -> &'static str {
+    pub(super) fn code(&self) -> &'static str {
         match self {
             Self::Inactive { .. } => "agent_inactive",
             Self::Blocked { .. } => "loop_detected",
+            Self::SessionStopped { .. } => "session_stopped",
             Self::NoPolicy => "no_policy",
             Self::MissingAgent => "missing_agent_id",
             Self::BadAgentId => "bad_agent_id",
@@ -27,19 +28,28 @@ impl Cause {
     }
 
     /// Returns the HTTP status of the error.
-    pub(super) fn status(self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         match self {
             Self::Inactive { .. } => 403,
-            Self::Blocked { .. } => 429,
+            Self::SessionStopped { .. } if self.is_stopped_session() => 403,
+            Self::Blocked { .. } | Self::SessionStopped { .. } => 429,
             Self::NoPolicy => 503,
             Self::MissingAgent | Self::BadAgentId => 400,
         }
     }
 
+    /// Whether this is a conversation that was stopped rather than blocked for a while.
+    pub(super) fn is_stopped_session(&self) -> bool {
+        matches!(self, Self::SessionStopped { action, .. } if *action != Action::Block)
+    }
+
     /// Returns after how many seconds the same request may succeed without anyone doing anything.
-    pub(super) fn retry_after_seconds(self) -> Option<u32> {
+    pub(super) fn retry_after_seconds(&self) -> Option<u32> {
         match self {
-            Self::Blocked { retry_after_seconds } => Some(retry_after_seconds.max(1)),
+            Self::SessionStopped { .. } if self.is_stopped_session() => None,
+            Self::Blocked { retry_after_seconds, .. } | Self::SessionStopped { retry_after_seconds, .. } => {
+                Some((*retry_after_seconds).max(1))
+            }
             Self::NoPolicy => Some(NO_POLICY_RETRY_SECONDS),
             Self::Inactive { .. } | Self::MissingAgent | Self::BadAgentId => None,
         }
@@ -50,18 +60,28 @@ impl Refusal<'_> {
     /// Returns what happened and what can be done about it.
     pub(super) fn message(&self) -> String {
         let agent = self.agent_id.map_or(Cow::Borrowed("This agent"), |id| format!("Agent {}", shortened(id)).into());
-        match self.cause {
-            Cause::Inactive { by } => format!(
+        match &self.cause {
+            Cause::Inactive { by, reason } => format!(
                 "{agent} is inactive{}. This call was not forwarded, and trying again does not help: every call is \
                  refused until a person activates the agent {}.",
-                inactive_because(by),
+                inactive_because(*by, reason),
                 self.dashboard_hint()
             ),
-            Cause::Blocked { .. } => format!(
-                "{agent} is blocked: it kept repeating the same calls (loop detected). This call was not forwarded. \
+            Cause::Blocked { retry_after_seconds, reason } => format!(
+                "{agent} is blocked: it kept repeating {} (loop detected). This call was not forwarded. \
                  Calls are accepted again in {} s; a client that simply repeats them then will be blocked again. \
                  What was detected can be seen {}.",
-                self.cause.retry_after_seconds().unwrap_or_default(),
+                repeated(reason),
+                (*retry_after_seconds).max(1),
+                self.dashboard_hint()
+            ),
+            Cause::SessionStopped { session, reason, retry_after_seconds, .. } => format!(
+                "Conversation {} of {} was stopped: it kept repeating {} (loop detected). This call was not forwarded. \
+                 Other conversations of the agent go on. This one is refused for {} s, or until a person lets it go on {}.",
+                shortened(session),
+                self.agent_id.map_or("this agent".into(), |id| format!("agent {}", shortened(id))),
+                repeated(reason),
+                (*retry_after_seconds).max(1),
                 self.dashboard_hint()
             ),
             Cause::NoPolicy => format!(
@@ -91,12 +111,13 @@ impl Refusal<'_> {
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let agent_id = self.agent_id.map_or("null".to_owned(), |id| json_string(&shortened(id)));
         let mut facts = vec![("code", json_string(self.cause.code())), ("agent_id", agent_id)];
-        match self.cause {
-            Cause::Inactive { by } => facts.push(("deactivated_by", deactivated_by(by).to_owned())),
+        match &self.cause {
+            Cause::Inactive { by, .. } => facts.push(("deactivated_by", deactivated_by(*by).to_owned())),
             Cause::Blocked { .. } => {
                 facts.push(("blocked", "true".to_owned()));
                 facts.push(("block_reason", json_string(self.cause.code())));
             }
+            Cause::SessionStopped { session, .. } => facts.push(("session", json_string(&shortened(session)))),
             Cause::NoPolicy | Cause::MissingAgent | Cause::BadAgentId => {}
         }
         if let Some(seconds) = self.cause.retry_after_seconds() {
@@ -106,12 +127,19 @@ impl Refusal<'_> {
     }
 }
 
-fn inactive_because(by: Option<DeactivatedBy>) -> &'static str {
+fn inactive_because(by: Option<DeactivatedBy>, reason: &str) -> String {
     match by {
-        Some(DeactivatedBy::KillSwitch) => ": the kill switch deactivated it, because it kept repeating the same calls",
-        Some(DeactivatedBy::Manual) => ": a person deactivated it",
-        None => "",
+        Some(DeactivatedBy::KillSwitch) => {
+            format!(": the kill switch deactivated it, because it kept repeating {}", repeated(reason))
+        }
+        Some(DeactivatedBy::Manual) => ": a person deactivated it".to_owned(),
+        None => String::new(),
     }
+}
+
+/// Returns what was repeated, as the end of "it kept repeating".
+fn repeated(reason: &str) -> String {
+    if reason.is_empty() { "the same calls".to_owned() } else { format!("the same calls ({reason})") }
 }
 
 fn deactivated_by(by: Option<DeactivatedBy>) -> &'static str {

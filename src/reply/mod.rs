@@ -20,7 +20,7 @@ mod tests;
 use crate::config::InactiveReply;
 use crate::decode::envelope::Delivery;
 use crate::turn::Format;
-use crate::wire::DeactivatedBy;
+use crate::wire::{Action, DeactivatedBy};
 use serde_json::value::RawValue;
 
 /// A request that is not forwarded, with everything that the reply depends on.
@@ -34,6 +34,8 @@ pub struct Refusal<'a> {
     pub json_rpc_id: Option<&'a str>,
     /// The model that was asked for, if it is known.
     pub model: Option<&'a str>,
+    /// Whether the request is a call, which can be answered with a completion.
+    pub is_call: bool,
     /// The agent's id, or the malformed id that was given.
     pub agent_id: Option<&'a str>,
     /// Why the request is refused.
@@ -47,17 +49,32 @@ pub struct Refusal<'a> {
 }
 
 /// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The agent is inactive.
     Inactive {
         /// Who deactivated it, if that is known.
         by: Option<DeactivatedBy>,
+        /// What was repeated, in the words of the event. Empty if that is not known.
+        reason: String,
     },
     /// A loop was detected, and `action: block` is in force.
     Blocked {
         /// How long requests will be refused.
         retry_after_seconds: u32,
+        /// What was repeated, in the words of the event. Empty if that is not known.
+        reason: String,
+    },
+    /// A loop was detected in this conversation, and `scope: session` is in force.
+    SessionStopped {
+        /// The conversation: its id, or the key by which it is known.
+        session: String,
+        /// What was repeated, in the words of the event.
+        reason: String,
+        /// How long calls of the conversation will be refused.
+        retry_after_seconds: u32,
+        /// What the policy does about a loop. [`Action::Block`] tells the client when to come back.
+        action: Action,
     },
     /// No policy has arrived yet, and `on_no_policy: deny` is in force.
     NoPolicy,

@@ -4,11 +4,11 @@
 //! request.rs   headers: which agent is it? inactive or blocked: refuse; switched off: pass without touching the body
 //!              body: held until it is complete, then scored: forward it, or refuse it and never forward it
 //! refuse.rs    the refusal, worded for the client's own API
-//! response.rs  the answer: never held, read as it streams past, and attached to its call at the end
+//! response.rs  the answer: never held, read as it streams past, and attached to its call when its last event has passed
 //! ```
 //!
 //! Whatever cannot be scored is forwarded and counted. Answers that did not come from the upstream, our own refusals among
-//! them, are not read. An answer that is cut off is attached to nothing, because half an answer is a different answer.
+//! them, are not read. Half an answer is a different answer, so of an answer that is cut off only that is noted.
 
 mod refuse;
 mod request;
@@ -24,10 +24,11 @@ use crate::detect::window::Sequence;
 use crate::host::Host;
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
+use crate::session::HeaderSession;
 use crate::turn::Format;
 use crate::worker::Worker;
 
-/// The property that holds the number of a scored call. Another pass over the same request, after an internal redirect,
+/// The property that says where a scored call is. Another pass over the same request, after an internal redirect,
 /// finds it there and does not score the call again.
 pub const CALL_PROPERTY: &str = "kill_switch_call";
 const AGENT_PROPERTY: &str = "kill_switch_agent";
@@ -50,6 +51,8 @@ pub struct Stream {
     path: String,
     /// The id that the request carries, valid or not.
     agent_id: Option<String>,
+    /// The conversation that the headers name.
+    session: Option<HeaderSession>,
     /// How many bytes of the body are held.
     held_bytes: usize,
 }
@@ -77,7 +80,7 @@ struct Forwarded {
 impl Stream {
     /// Creates the state of a new request.
     pub fn new(worker: Rc<Worker>) -> Self {
-        Self { worker, phase: Phase::Pass, path: String::new(), agent_id: None, held_bytes: 0 }
+        Self { worker, phase: Phase::Pass, path: String::new(), agent_id: None, session: None, held_bytes: 0 }
     }
 
     /// Lets the request pass and counts why.

@@ -69,6 +69,7 @@ impl Stream {
             delivery: envelope.delivery,
             json_rpc_id: envelope.json_rpc_id.as_deref(),
             model: envelope.model.as_deref(),
+            is_call: envelope.is_call,
             agent_id: self.agent_id.as_deref(),
             cause,
             style: self.worker.config.inactive_reply,

@@ -1,22 +1,24 @@
 //! The request: from its headers to the verdict on its body.
 
 use super::{AGENT_PROPERTY, CALL_PROPERTY, Flow, Forwarded, Phase, SCORE_PROPERTY, Stream, VERDICT_PROPERTY};
+use crate::agent::record::session_key;
 use crate::agent::{Agent, NotScored, Scored, Standing, Trip};
 use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy};
 use crate::decode::envelope;
-use crate::decode::format::by_path;
-use crate::decode::request::{end_of_request, request};
+use crate::decode::format::{by_path, is_not_a_call};
+use crate::decode::request::{Reading, end_of_request, request};
 use crate::detect::verdict::Verdict;
-use crate::detect::window::Sequence;
-use crate::fingerprint::{Fingerprinter, hash_bytes};
+use crate::fingerprint::Fingerprinter;
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::identity::{Identity, identify};
 use crate::link::report::{Details, report};
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
-use crate::turn::{Format, Turn, Unreadable};
-use crate::wire::{Counting, DeactivatedBy};
+use crate::session;
+use crate::shared::SlotLimits;
+use crate::turn::{Conversation, Format, Turn, Unreadable};
+use crate::wire::{Counting, DeactivatedBy, Scope};
 
 /// How many bytes of the repeated input `evidence: excerpt` keeps.
 const EXCERPT_BYTES: usize = 400;
@@ -28,9 +30,9 @@ pub(super) const TAIL_BYTES: usize = 32 * 1024;
 impl Stream {
     /// Handles the request's headers.
     pub fn request_headers(&mut self, host: &impl StreamHost, ended: bool) -> Flow {
-        let mut headers = host.request_headers();
-        let identity = identify(&self.worker.config.agent_id, &mut headers, host);
-        let mut headers = RequestHeaders::read(&headers, self.worker.config.session_header.as_deref());
+        let mut all = host.request_headers();
+        let identity = identify(&self.worker.config.agent_id, &mut all, host);
+        let mut headers = RequestHeaders::read(&all);
         headers.ended = ended;
         self.path = std::mem::take(&mut headers.path);
         let agent_id = match identity {
@@ -45,23 +47,45 @@ impl Stream {
         self.worker.observations.borrow_mut().count_request(&agent_id, self.worker.ticked_ms.get());
         let agent = Agent::read(host, &agent_id, self.worker.round.get().unwrap_or(0));
         self.agent_id = Some(agent_id);
-        let Some(mut agent) = agent else { return self.without_policy(host) };
-        match agent.record.standing(|| host.now_ms()) {
-            Standing::Guarded => {
-                if let Some(session) = &headers.session {
-                    let slots = u64::from(self.worker.config.session_slots.max(1));
-                    agent.use_session_slot((hash_bytes(session) % slots) as u32);
-                }
-                self.hold_or_pass(host, agent, &headers)
-            }
+        let Some(agent) = agent else { return self.without_policy(host) };
+        self.session = session::find(&self.worker.config.session, &all, host);
+        let conversation = self.session.as_ref().and_then(|session| session.conversation.key());
+        match agent.standing(host, conversation) {
+            Standing::Guarded => self.hold_or_pass(host, agent, &headers),
             Standing::Off => self.pass(host, Outcome::Off),
-            Standing::Inactive { by } => {
-                self.refuse_when_known(host, Cause::Inactive { by }, Outcome::RefusedInactive, &headers)
+            // The end of an MCP session asks for nothing, and the server can forget it.
+            _ if headers.is_delete => self.pass(host, Outcome::Empty),
+            standing => {
+                let (cause, outcome) = self.refusal(standing, self.session_name(None));
+                self.refuse_when_known(host, cause, outcome, &headers)
             }
-            Standing::Blocked { retry_after_seconds } => {
-                let cause = Cause::Blocked { retry_after_seconds };
-                self.refuse_when_known(host, cause, Outcome::RefusedBlocked, &headers)
+        }
+    }
+
+    /// Returns why a request is refused, and what is counted.
+    fn refusal(&self, standing: Standing, session: String) -> (Cause, Outcome) {
+        match standing {
+            Standing::Blocked { retry_after_seconds, reason } => {
+                (Cause::Blocked { retry_after_seconds, reason }, Outcome::RefusedBlocked)
             }
+            Standing::SessionStopped { retry_after_seconds, action, reason } => {
+                (Cause::SessionStopped { session, reason, retry_after_seconds, action }, Outcome::RefusedSession)
+            }
+            Standing::Inactive { by, reason } => (Cause::Inactive { by, reason }, Outcome::RefusedInactive),
+            Standing::Off | Standing::Guarded => {
+                (Cause::Inactive { by: None, reason: String::new() }, Outcome::RefusedInactive)
+            }
+        }
+    }
+
+    /// Returns the conversation of a turn, or the one that the headers name, as people are told of it: its id, or else the
+    /// key by which it is known.
+    fn session_name(&self, turn: Option<&Turn>) -> String {
+        let of_headers = self.session.as_ref().map(|session| &session.conversation);
+        match turn.map(|turn| &turn.conversation).or(of_headers) {
+            Some(Conversation::Identified { id, .. }) => id.clone(),
+            Some(Conversation::Continued { key }) => session_key(*key),
+            Some(Conversation::New { .. }) | None => String::new(),
         }
     }
 
@@ -83,9 +107,9 @@ impl Stream {
 
     /// Holds the request until its body is complete, unless the headers already tell that it cannot be scored.
     fn hold_or_pass(&mut self, host: &impl StreamHost, agent: Agent, headers: &RequestHeaders) -> Flow {
-        let scored_before = || host.property(&[CALL_PROPERTY]).and_then(|number| Sequence::parse(&number));
+        let scored_before = || host.property(&[CALL_PROPERTY]).and_then(|place| agent.find_scored(&place));
         if headers.redirected
-            && let Some(sequence) = scored_before()
+            && let Some((agent, sequence)) = scored_before()
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
@@ -97,6 +121,9 @@ impl Stream {
         }
         if headers.ended {
             return self.pass(host, Outcome::Empty);
+        }
+        if is_not_a_call(self.path.as_bytes()) {
+            return self.pass(host, Outcome::NotACall);
         }
         if headers.compressed {
             return self.pass(host, Outcome::Compressed);
@@ -151,9 +178,12 @@ impl Stream {
         let turn = match turn {
             Ok(turn) => turn,
             Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
-            Err(Unreadable::Empty | Unreadable::NotACall) => return self.pass(host, Outcome::Empty),
+            Err(Unreadable::Empty) => return self.pass(host, Outcome::Empty),
+            Err(Unreadable::NotACall) => return self.pass(host, Outcome::NotACall),
         };
-        let flow = match agent.score(host, &turn, now_ms) {
+        let config = &self.worker.config;
+        let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes, slot_bytes: 0 };
+        let flow = match agent.score(host, &turn, limits, now_ms) {
             Ok(scored) => {
                 self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
@@ -162,7 +192,7 @@ impl Stream {
                     _ => self.trip(host, agent, &scored, &turn, now_ms),
                 }
             }
-            Err(reason) => self.not_scored(host, reason),
+            Err(reason) => self.not_scored(host, reason, &turn),
         };
         host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
         flow
@@ -170,16 +200,14 @@ impl Stream {
 
     /// Handles a request whose agent's policy has changed while the request was held.
     #[cold]
-    fn not_scored(&mut self, host: &impl StreamHost, reason: NotScored) -> Flow {
-        let (cause, outcome) = match reason {
+    fn not_scored(&mut self, host: &impl StreamHost, reason: NotScored, turn: &Turn) -> Flow {
+        let standing = match reason {
             NotScored::Contended => return self.pass(host, Outcome::Contended),
             NotScored::Deleted => return self.pass(host, Outcome::UnknownAgent),
             NotScored::Standing(Standing::Off | Standing::Guarded) => return self.pass(host, Outcome::Off),
-            NotScored::Standing(Standing::Inactive { by }) => (Cause::Inactive { by }, Outcome::RefusedInactive),
-            NotScored::Standing(Standing::Blocked { retry_after_seconds }) => {
-                (Cause::Blocked { retry_after_seconds }, Outcome::RefusedBlocked)
-            }
+            NotScored::Standing(standing) => standing,
         };
+        let (cause, outcome) = self.refusal(standing, self.session_name(Some(turn)));
         host.count(Metric::Requests(outcome), 1);
         self.refuse_complete(host, cause)
     }
@@ -192,13 +220,26 @@ impl Stream {
         text: &mut Fingerprinter,
     ) -> Result<Turn, Unreadable> {
         let path = self.path.as_bytes();
-        if self.held_bytes >= LONG_BODY_BYTES {
+        let reading = self.reading(counting);
+        let from_tail = || {
             let tail = host.request_body(self.held_bytes - TAIL_BYTES, TAIL_BYTES);
-            if let Some(turn) = end_of_request(path, &tail, counting, text) {
-                return Ok(turn);
-            }
-        }
-        request(path, &self.whole_body(host), counting, text)
+            let start = |bytes| host.request_body(0, bytes);
+            end_of_request(path, &tail, start, reading, text)
+        };
+        let turn = (self.held_bytes >= LONG_BODY_BYTES).then(from_tail).flatten();
+        let turn = turn.map_or_else(|| request(path, &self.whole_body(host), reading, text), Ok)?;
+        Ok(match (&turn.conversation, &self.session) {
+            // An id in the body counts only if it comes first in the list of sources, and only those were looked for.
+            (Conversation::Identified { .. }, _) | (_, None) => turn,
+            (_, Some(session)) => Turn { conversation: session.conversation.clone(), ..turn },
+        })
+    }
+
+    fn reading(&self, counting: Counting) -> Reading<'_> {
+        let place = self.session.as_ref().map_or(usize::MAX, |session| session.place);
+        let config = &self.worker.config;
+        let session = config.session.of_body_before(place);
+        Reading { counting, judge_unknown: config.judge_unknown, session, find_opening: self.session.is_none() }
     }
 
     pub(super) fn whole_body(&self, host: &impl StreamHost) -> Vec<u8> {
@@ -209,7 +250,7 @@ impl Stream {
         host.count(Metric::Requests(Outcome::Allowed), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
-        host.set_property(CALL_PROPERTY, &scored.sequence.0.to_string());
+        host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
         self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence: scored.sequence, format });
         Flow::Continue
     }
@@ -217,16 +258,29 @@ impl Stream {
     /// Acts on a loop.
     #[cold] // keeps this out of the code that every request runs through
     fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn, now_ms: u64) -> Flow {
-        let trip = agent.trip(host, scored.verdict, now_ms);
-        if trip == Trip::Stopped {
+        let explain = |window| agent.record.scorer().explain(window, &turn.tool_names);
+        let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
+        let trip = agent.trip(host, scored, &turn.conversation, &reason, now_ms);
+        if let Trip::Stopped { releases } = trip {
             let excerpt = self.excerpt(host, agent.record.counting);
-            report(host, &self.worker, &agent, scored, Details { turn, at_ms: now_ms, excerpt });
+            let details = Details { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases };
+            report(host, &self.worker, &agent, scored, details);
         }
-        let cause = match scored.verdict {
+        let record = &agent.record;
+        let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
             _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn.format),
-            Verdict::Allow | Verdict::WouldKill => return self.forward(host, agent, scored, turn.format),
-            Verdict::Kill => Cause::Inactive { by: Some(DeactivatedBy::KillSwitch) },
-            Verdict::Block => Cause::Blocked { retry_after_seconds: agent.record.retry_after_seconds },
+            (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn.format),
+            (verdict, Scope::Session) => Cause::SessionStopped {
+                session: self.session_name(Some(turn)),
+                reason,
+                retry_after_seconds: match verdict {
+                    Verdict::Block => record.retry_after_seconds,
+                    _ => record.session_stop_seconds,
+                },
+                action: record.action,
+            },
+            (Verdict::Kill, _) => Cause::Inactive { by: Some(DeactivatedBy::KillSwitch), reason },
+            (Verdict::Block, _) => Cause::Blocked { retry_after_seconds: record.retry_after_seconds, reason },
         };
         host.count(Metric::Requests(Outcome::Tripped), 1);
         self.refuse(host, cause, &envelope::read(&self.path, &self.whole_body(host)))
@@ -239,7 +293,7 @@ impl Stream {
         }
         let mut text = self.worker.take_fingerprinter();
         text.keep_excerpt(EXCERPT_BYTES);
-        let read = request(self.path.as_bytes(), &self.whole_body(host), counting, &mut text);
+        let read = request(self.path.as_bytes(), &self.whole_body(host), self.reading(counting), &mut text);
         let excerpt = text.take_excerpt();
         self.worker.return_fingerprinter(text);
         read.is_ok().then_some(excerpt)
@@ -258,18 +312,21 @@ pub(super) struct RequestHeaders {
     /// Envoy has followed a redirect, so the request may have been scored before. A client can send this header, too, and
     /// gains nothing by it.
     redirected: bool,
-    session: Option<Vec<u8>>,
+    is_delete: bool,
     /// There is no body.
     pub(super) ended: bool,
 }
 
 impl RequestHeaders {
-    fn read(all: &Headers, session_header: Option<&str>) -> Self {
+    fn read(all: &Headers) -> Self {
         let mut headers = Self::default();
         for (name, value) in all.iter() {
             match name {
                 b":path" => headers.path = String::from_utf8_lossy(value).into_owned(),
-                b":method" => headers.not_http |= value == b"CONNECT",
+                b":method" => {
+                    headers.not_http |= value == b"CONNECT";
+                    headers.is_delete = value == b"DELETE";
+                }
                 b"upgrade" => headers.not_http = true,
                 b"content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
                 b"content-length" => headers.content_length = parse_number(value),
@@ -277,9 +334,6 @@ impl RequestHeaders {
                 b"accept-encoding" => headers.accepts_compression = value != b"identity",
                 b"x-envoy-original-url" => headers.redirected = true,
                 _ => {}
-            }
-            if session_header.is_some_and(|session| session.as_bytes() == name) {
-                headers.session = Some(value.to_vec());
             }
         }
         headers

@@ -1,7 +1,7 @@
-//! The answer: read as it streams past, and attached to its call when it has ended.
+//! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
 
-use super::{Phase, Stream};
-use crate::decode::answer::{AnswerReader, ResponseHead};
+use super::{Forwarded, Phase, Stream};
+use crate::decode::answer::{AnswerReader, Progress, ResponseHead};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
@@ -13,14 +13,15 @@ impl Stream {
         let Phase::AwaitAnswer(forwarded) = self.take_phase() else { return };
         let all = host.response_headers();
         let headers = ResponseHeaders::read(&all);
-        if !headers.is_from_upstream(host) {
-            return;
+        if let Some(answer) = Answer::of_failed_status(headers.status) {
+            return forwarded.attach(host, answer);
         }
-        if !(200..300).contains(&headers.status) {
-            return forwarded.agent.attach_answer(host, forwarded.sequence, Answer::Failed);
+        if !headers.is_from_upstream(host) {
+            return forwarded.attach(host, Answer::Unknown);
         }
         if headers.compressed {
-            return host.count(Metric::AnswersUnread, 1);
+            host.count(Metric::AnswersUnread, 1);
+            return forwarded.attach(host, Answer::Unknown);
         }
         let head = ResponseHead { status: headers.status, content_type: headers.content_type };
         let text = self.worker.take_fingerprinter();
@@ -37,23 +38,62 @@ impl Stream {
             if size > 0 {
                 reader.push(&host.response_body(size));
             }
-            if ended {
+            // Clients close the stream when the last event of their API has come, and need not wait for its end.
+            if ended || reader.progress() == Progress::Ended {
                 self.response_end(host);
             }
         }
     }
 
-    /// Handles the end of the response: its body has ended, or its trailers have come.
+    /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.
     pub fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
-            let (answer, text) = reader.finish_into_parts();
-            self.worker.return_fingerprinter(text);
+            let answer = self.finish(*reader);
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
-            forwarded.agent.attach_answer(host, forwarded.sequence, answer);
+            forwarded.attach(host, answer);
         }
     }
+
+    /// Handles the end of the stream, whatever came of it.
+    pub fn closed(&mut self, host: &impl StreamHost) {
+        let (forwarded, reader) = match self.take_phase() {
+            Phase::ReadAnswer(forwarded, reader) => (forwarded, Some(reader)),
+            Phase::AwaitAnswer(forwarded) => (forwarded, None),
+            Phase::Pass | Phase::Score(_) | Phase::Refuse(_) => return,
+        };
+        host.count(Metric::AnswersCut, 1);
+        let is_finished = reader.as_ref().is_some_and(|reader| reader.progress() == Progress::Finished);
+        let answer = reader.map(|reader| self.finish(*reader));
+        forwarded.attach(
+            host,
+            match answer {
+                Some(answer) if is_finished => answer,
+                _ if is_closed_by_client(host) => Answer::Abandoned,
+                _ => Answer::Failed,
+            },
+        );
+    }
+
+    fn finish(&self, reader: AnswerReader) -> Answer {
+        let (answer, text) = reader.finish_into_parts();
+        self.worker.return_fingerprinter(text);
+        answer
+    }
+}
+
+impl Forwarded {
+    fn attach(&self, host: &impl StreamHost, answer: Answer) {
+        self.agent.attach_answer(host, self.sequence, answer);
+    }
+}
+
+/// Whether the client, and not the upstream or Envoy, ended a stream before its time.
+fn is_closed_by_client(host: &impl StreamHost) -> bool {
+    let details = host.property(&["response", "code_details"]).unwrap_or_default();
+    // HTTP/1.1 connections are closed, HTTP/2 and HTTP/3 streams are reset.
+    [b"downstream_".as_slice(), b"http2.", b"http3."].iter().any(|beginning| details.starts_with(beginning))
 }
 
 /// What the headers of a response tell.

@@ -1,13 +1,14 @@
 use super::request::TAIL_BYTES;
 use super::*;
-use crate::agent::Record;
+use crate::agent::store_policy;
+use crate::agent::record::{Details, Record, Value};
 use crate::config::Config;
 use crate::detect::window::Window;
 use crate::host::StreamHost as _;
 use crate::host::fake::Fake;
 use crate::shared::agent_key;
 use crate::turn::Answer;
-use crate::wire::{Action, AgentPolicy, Counting, KillReport};
+use crate::wire::{Action, AgentPolicy, KillReport, Scope, StoppedSession};
 
 /// A worker, its host, and agent `a` with the kill switch on.
 struct Bench {
@@ -25,10 +26,9 @@ impl Bench {
     }
 
     fn policy(&self, change: impl FnOnce(&mut AgentPolicy)) {
-        let mut policy: AgentPolicy =
-            serde_json::from_str(r#"{"agent_id": "a", "active": true, "kill_switch_enabled": true}"#).unwrap();
+        let mut policy = policy();
         change(&mut policy);
-        self.host.overwrite(&agent_key("a"), Record::new(&policy, 1).encode());
+        self.host.overwrite(&agent_key("a"), Record::new(&policy, 1).encode(&Details::new(&policy)));
         self.worker.round.set(Some(1));
     }
 
@@ -97,8 +97,8 @@ impl Bench {
     /// Changes the record of agent `a`, as another worker or the sync would.
     fn change(&self, change: impl FnOnce(Record) -> Record) {
         let bytes = self.host.get(&agent_key("a")).bytes;
-        let record = change(Record::decode(&bytes).unwrap());
-        self.host.overwrite(&agent_key("a"), [&record.encode(), &bytes[Record::BYTES..]].concat());
+        let value = Value::decode(&bytes).unwrap();
+        self.host.overwrite(&agent_key("a"), value.with_policy(&change(value.record), &value.details()));
     }
 
     fn counted(&self, outcome: Outcome) -> u64 {
@@ -110,6 +110,10 @@ impl Bench {
         let slots = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/out/") && !bytes.is_empty());
         slots.map(|(_, (bytes, _))| serde_json::from_slice(bytes).unwrap()).collect()
     }
+}
+
+fn policy() -> AgentPolicy {
+    serde_json::from_str(r#"{"agent_id": "a", "active": true, "kill_switch_enabled": true}"#).unwrap()
 }
 
 const QUESTION: &str = r#"{"messages": [{"role": "user", "content": "Where is my parcel, please?"}]}"#;
@@ -199,8 +203,8 @@ fn an_agent_activated_while_its_request_was_scored_is_not_killed() {
     *bench.host.before_set.borrow_mut() = Some(Box::new(|host| {
         *host.before_set.borrow_mut() = Some(Box::new(|host| {
             let bytes = host.get(&agent_key("a")).bytes;
-            let record = Record { generation: 1, ..Record::decode(&bytes).unwrap() };
-            host.overwrite(&agent_key("a"), record.encode());
+            let record = Record { generation: 1, ..Value::decode(&bytes).unwrap().record };
+            host.overwrite(&agent_key("a"), record.encode(&Details::default()));
         }));
     }));
     assert_eq!(stream.request_body(&bench.host, QUESTION.len(), true), Flow::Continue);
@@ -220,21 +224,30 @@ fn a_request_costs_one_read_of_shared_data_and_so_does_its_answer() {
     assert_eq!(bench.host.accesses.get(), (2, 2));
 }
 
+/// A request with a history that begins with this message, this many bytes long, and ends with the usual question.
+fn with_history(opening: &str, bytes: usize) -> String {
+    let said = |role, text: &str| format!("{{\"role\": \"{role}\", \"content\": \"{text}\"}}, ");
+    let words = "word ".repeat(500);
+    let round = [said("assistant", &words), said("user", &words)].concat();
+    let history = [said("user", opening), round.repeat(bytes / round.len()), said("assistant", "Yes?")].concat();
+    QUESTION.replace("[{", &format!("[{history}{{"))
+}
+
 #[test]
-fn only_the_tail_of_a_long_body_is_fetched_unless_it_is_not_enough() {
+fn only_the_ends_of_a_long_body_are_fetched_unless_they_are_not_enough() {
     let bench = Bench::new("");
-    let said = |role| format!("{{\"role\": \"{role}\", \"content\": \"{}\"}}, ", "word ".repeat(500));
-    let history = [said("user"), said("assistant")].concat().repeat(20);
-    let history = QUESTION.replace("[{", &format!("[{history}{{"));
     let long = QUESTION.replace("parcel", &"parcel ".repeat(20_000));
-    for (body, fetched) in [(&long, TAIL_BYTES + long.len()), (&history, TAIL_BYTES)] {
+    let history = with_history("Good morning!", 100_000);
+    for (body, fetched) in [(&long, TAIL_BYTES + long.len()), (&history, TAIL_BYTES + 4096)] {
         bench.host.fetched.set(0);
         bench.call(body, ANSWER);
         assert_eq!(bench.host.fetched.get(), fetched);
     }
     assert_eq!(bench.counted(Outcome::Allowed), 2);
-    bench.call(QUESTION, ANSWER);
-    assert_eq!(bench.score(), "1", "the same question as at the end of the long body");
+    bench.call(&with_history("Good morning!", 1_000), ANSWER);
+    assert_eq!(bench.score(), "1", "the same question as at the end of the long body, in the same conversation");
+    bench.call(&with_history("Good evening!", 1_000), ANSWER);
+    assert_eq!(bench.score(), "0", "another conversation");
 }
 
 #[test]
@@ -292,7 +305,7 @@ fn the_body_is_not_touched_if_the_kill_switch_is_off() {
 fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
     type Case<'a> = (&'a [(&'a str, &'a str)], bool, Outcome);
-    let cases: [Case<'_>; 8] = [
+    let cases: [Case<'_>; 9] = [
         (&[("x-agent-id", "")], false, Outcome::NoAgent),
         (&[("x-agent-id", "no spaces")], false, Outcome::BadAgentId),
         (&[("x-agent-id", "stranger")], false, Outcome::UnknownAgent),
@@ -300,6 +313,7 @@ fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
         (&[("content-encoding", "gzip")], false, Outcome::Compressed),
         (&[("upgrade", "websocket")], false, Outcome::NotHttp),
         (&[("content-type", "application/grpc+proto")], false, Outcome::NotHttp),
+        (&[(":path", "/v1/embeddings")], false, Outcome::NotACall),
         (&[], true, Outcome::Empty),
     ];
     for (headers, ended, outcome) in cases {
@@ -307,7 +321,11 @@ fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
         let (_, flow) = bench.begin(headers, ended);
         assert_eq!((flow, bench.counted(outcome)), (Flow::Continue, before + 1), "{outcome:?}");
     }
-    for (body, outcome) in [("{\"messages\": [", Outcome::Malformed), ("  ", Outcome::Empty)] {
+    for (body, outcome) in [
+        ("{\"messages\": [", Outcome::Malformed),
+        ("  ", Outcome::Empty),
+        ("{\"input_file_id\": \"f1\"}", Outcome::NotACall),
+    ] {
         let before = bench.counted(outcome);
         assert!(bench.call(body, ANSWER));
         assert_eq!(bench.counted(outcome), before + 1, "{outcome:?}");
@@ -335,23 +353,57 @@ fn trailers_end_a_body() {
 }
 
 #[test]
-fn answers_that_do_not_come_from_the_upstream_or_do_not_end_are_not_attached() {
-    let bench = Bench::new("");
-    for way in 0..3 {
+fn what_is_known_of_an_answer_depends_on_how_the_stream_ends() {
+    const DONE: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\ndata: [DONE]\n\n";
+    const FINISHED: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}, \"finish_reason\": \"stop\"}]}\n\n";
+    const HALF: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\n";
+    let (client, upstream) = ("downstream_remote_disconnect", "upstream_reset_after_response_started{remote_reset}");
+    let cases = [
+        ("the last event has passed", "200", DONE, "via_upstream", "text", 0),
+        ("the client leaves when the model has finished", "200", FINISHED, client, "text", 1),
+        ("the client does not wait", "200", HALF, client, "abandoned", 1),
+        ("the client does not wait for the first byte", "", "", client, "abandoned", 1),
+        ("the client resets its stream", "200", HALF, "http2.remote_reset", "abandoned", 1),
+        ("the upstream breaks off", "200", HALF, upstream, "attempt", 1),
+        ("Envoy answers itself", "200", DONE, "direct_response", "unknown", 0),
+        ("the provider is overloaded", "529", "", "via_upstream", "attempt", 0),
+        ("Envoy finds no upstream", "503", "", "no_healthy_upstream", "attempt", 0),
+        ("the request is wrong", "422", "", "via_upstream", "rejected", 0),
+    ];
+    for (name, status, body, details, expected, cut) in cases {
+        let bench = Bench::new("");
         let mut stream = bench.held(&[]);
         bench.body(&mut stream, QUESTION);
-        *bench.host.response.borrow_mut() = vec![(":status".into(), b"200".to_vec())];
-        let details: &[u8] = if way == 0 { b"direct_response" } else { b"via_upstream" };
-        bench.host.properties.borrow_mut().insert("response.code_details".into(), details.to_vec());
-        stream.response_headers(&bench.host, false);
-        *bench.host.chunk.borrow_mut() = ANSWER.into();
-        let ended = way == 0;
-        stream.response_body(&bench.host, if way == 1 { ANSWER.len() } else { 20 }, ended);
+        bench.host.properties.borrow_mut().insert("response.code_details".into(), details.into());
+        if !status.is_empty() {
+            // While a response is under way, its details say where it comes from.
+            let begun = if details == client || details == upstream { "via_upstream" } else { details };
+            bench.host.properties.borrow_mut().insert("response.code_details".into(), begun.into());
+            let headers = [(":status", status), ("content-type", "text/event-stream")];
+            *bench.host.response.borrow_mut() = headers.map(|(name, value)| (name.into(), value.into())).into();
+            if details.starts_with("http2") {
+                bench.host.response.borrow_mut().push(("x-envoy-upstream-service-time".into(), b"1".to_vec()));
+            }
+            stream.response_headers(&bench.host, false);
+            *bench.host.chunk.borrow_mut() = body.into();
+            stream.response_body(&bench.host, body.len(), false);
+            bench.host.properties.borrow_mut().insert("response.code_details".into(), details.into());
+        }
+        stream.closed(&bench.host);
+        let bytes = bench.host.get(&agent_key("a")).bytes;
+        let value = Value::decode(&bytes).unwrap();
+        let found = match value.record.window(value.window).calls().first() {
+            None => "attempt",
+            Some(call) => match call.answer {
+                Answer::Text(_) => "text",
+                Answer::Abandoned => "abandoned",
+                Answer::Rejected(422) => "rejected",
+                Answer::Unknown => "unknown",
+                _ => "another answer",
+            },
+        };
+        assert_eq!((found, bench.host.metric(Metric::AnswersCut)), (expected, cut), "{name}");
     }
-    bench.call(QUESTION, ANSWER);
-    let window = Window::decode(&bench.host.get(&agent_key("a")).bytes[Record::BYTES..], 0, Counting::Progress);
-    let answers: Vec<bool> = window.calls().iter().map(|call| call.answer != Answer::Unknown).collect();
-    assert_eq!(answers, [false, false, false, true]);
 }
 
 #[test]
@@ -412,12 +464,143 @@ fn the_upstream_is_asked_for_uncompressed_answers_unless_configured_otherwise() 
 }
 
 #[test]
-fn sessions_have_windows_of_their_own_in_a_bounded_number_of_slots() {
+fn conversations_have_windows_of_their_own_in_a_bounded_number_of_slots() {
     let bench = Bench::new(r#", "session_header": "x-session", "session_slots": 4"#);
     for session in 0..40 {
         let mut stream = bench.held(&[("x-session", &format!("s{session}"))]);
         bench.body(&mut stream, QUESTION);
+        bench.answer(&mut stream, 200, ANSWER);
+        assert_eq!(bench.score(), "0", "session {session}");
     }
-    let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/w/")).count();
+    let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/2/w/")).count();
     assert_eq!(windows, 4);
+}
+
+#[test]
+fn sixty_thousand_invented_sessions_stay_within_the_limit_of_memory() {
+    let bench = Bench::new(r#", "session_slots": 4096, "max_session_bytes": 1048576"#);
+    for session in 0..60_000 {
+        let mut stream = bench.held(&[("x-session-id", &format!("invented-{session}"))]);
+        bench.body(&mut stream, QUESTION);
+    }
+    let shared = bench.host.shared.borrow();
+    let slots = shared.iter().filter(|(key, _)| key.starts_with("aks/2/w/"));
+    let bytes: usize = slots.map(|(key, (value, _))| key.len() + value.len()).sum();
+    let of_first_slots = 8 * (Window::max_bytes(20) + 16);
+    assert!(bytes <= (1 << 20) + of_first_slots, "{bytes} bytes");
+    assert!(bytes > 1 << 19, "{bytes} bytes: the room is used");
+}
+
+/// A call of a conversation that has this id. True if it was forwarded.
+fn call_in(bench: &Bench, session: &str, body: &str) -> bool {
+    let (mut stream, _) = bench.begin(&[("x-session-id", session)], false);
+    if bench.host.replies.borrow().is_empty() {
+        bench.body(&mut stream, body);
+    }
+    if bench.host.replies.borrow_mut().pop().is_some() {
+        return false;
+    }
+    bench.answer(&mut stream, 200, ANSWER);
+    true
+}
+
+#[test]
+fn with_the_scope_session_only_the_looping_conversation_is_stopped_and_for_a_while() {
+    for (action, code) in [(Action::Deactivate, 403), (Action::Block, 429)] {
+        let bench = Bench::new("");
+        bench.policy(|policy| {
+            policy.scope = Scope::Session;
+            policy.action = action;
+            policy.session_stop_seconds = 60;
+        });
+        let forwarded = (0..8).filter(|_| call_in(&bench, "s1", QUESTION)).count();
+        assert_eq!(forwarded, 5);
+        assert!(call_in(&bench, "s2", QUESTION) && bench.call(QUESTION, ANSWER), "other conversations go on");
+        let [report] = bench.reports().try_into().unwrap();
+        assert_eq!((report.scope, report.action), (Scope::Session, action));
+        let session = report.session.unwrap();
+        assert_eq!((session.id.as_deref(), session.key.len(), session.releases), (Some("s1"), 16, 0));
+        assert_eq!(bench.host.metric(Metric::SessionsStopped), 1);
+        assert_eq!(bench.counted(Outcome::RefusedSession), 2);
+
+        bench.begin(&[("x-session-id", "s1")], false);
+        let reply = bench.host.replies.borrow_mut().pop().unwrap();
+        let error: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!((reply.status, reply.details), (code, "session_stopped"));
+        assert_eq!(error["error"]["session"], "s1");
+        assert!(error["error"]["message"].as_str().unwrap().contains("the same input 6 times"), "{error}");
+
+        bench.host.wait(60_000);
+        assert!((0..5).all(|_| call_in(&bench, "s1", QUESTION)), "a fresh window when the time is up");
+        assert!(!call_in(&bench, "s1", QUESTION));
+    }
+}
+
+#[test]
+fn a_conversation_that_a_person_lets_go_on_may_call_again_and_be_stopped_again() {
+    let bench = Bench::new("");
+    let sync = |stopped_sessions| {
+        let policy = AgentPolicy { scope: Scope::Session, stopped_sessions, ..policy() };
+        store_policy(&bench.host, &policy, 1).unwrap();
+    };
+    sync(vec![]);
+    while call_in(&bench, "s1", QUESTION) {}
+    sync(vec![]);
+    assert!(!call_in(&bench, "s1", QUESTION), "the sidecar does not know of it yet");
+    let key = bench.reports()[0].session.clone().unwrap().key;
+    let released = StoppedSession { key, until_ms: 0, releases: 1, action: Action::Deactivate, reason: String::new() };
+    sync(vec![released.clone()]);
+    assert!((0..5).all(|_| call_in(&bench, "s1", QUESTION)), "it was let go on");
+    assert!(!call_in(&bench, "s1", QUESTION));
+    sync(vec![released]);
+    assert!(!call_in(&bench, "s1", QUESTION), "the release was of the stop before");
+    assert_eq!(bench.reports().len(), 2);
+    assert!(bench.reports().iter().any(|report| report.session.as_ref().is_some_and(|session| session.releases == 1)));
+}
+
+#[test]
+fn a_loop_that_would_be_stopped_in_a_conversation_is_reported_once() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.action = Action::Observe);
+    assert!((0..11).all(|_| call_in(&bench, "s1", QUESTION)));
+    assert_eq!(bench.host.metric(Metric::WouldKills), 1);
+}
+
+#[test]
+fn a_conversation_without_an_id_is_stopped_by_its_opening() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.scope = Scope::Session);
+    let loops = with_history("Good morning!", 100);
+    assert_eq!((0..8).filter(|_| bench.call(&loops, ANSWER)).count(), 5);
+    assert!(bench.call(&with_history("Good evening!", 100), ANSWER));
+    let session = bench.reports()[0].session.clone().unwrap();
+    assert_eq!(session.id, None);
+}
+
+#[test]
+fn a_conversation_without_an_id_begins_with_its_first_message() {
+    let bench = Bench::new("");
+    let hello = |said: &[&str]| {
+        let message = |(n, text): (usize, &&str)| {
+            format!(r#"{{"role": "{}", "content": "{text}"}}"#, if n % 2 == 0 { "user" } else { "assistant" })
+        };
+        let messages: Vec<String> = said.iter().enumerate().map(message).collect();
+        format!(r#"{{"messages": [{}]}}"#, messages.join(", "))
+    };
+    let (question, answer) = ("Where is my parcel, please?", "I cannot find that parcel in the system.");
+    let mut said = vec![question];
+    let mut forwarded = 0;
+    while bench.call(&hello(&said), ANSWER) {
+        forwarded += 1;
+        said.extend([answer, question]);
+    }
+    assert_eq!(forwarded, 5, "the call that had no history yet counts");
+}
+
+#[test]
+fn an_inactive_agent_may_end_its_mcp_session() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.active = false);
+    assert_eq!(bench.begin(&[(":path", "/mcp"), (":method", "DELETE")], true).1, Flow::Continue);
+    assert!(bench.host.replies.borrow().is_empty());
 }

@@ -1,6 +1,6 @@
 //! Decoding only the end of a long body: the result is that of the whole body, or there is none.
 
-use agent_kill_switch::decode::request::end_of_request;
+use agent_kill_switch::decode::request::{Reading, end_of_request};
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::Turn;
 use agent_kill_switch::wire::Counting;
@@ -12,9 +12,11 @@ use crate::support::{APIS, decode_as};
 const COUNTINGS: [Counting; 2] = [Counting::Progress, Counting::Literal];
 const CHAT: &str = "/v1/chat/completions";
 
-fn decode_end(counting: Counting, path: &str, end: &[u8]) -> Option<Turn> {
+/// Decodes the last bytes of a body, from `cut` on.
+fn decode_end(counting: Counting, path: &str, body: &[u8], cut: usize) -> Option<Turn> {
     let mut text = Fingerprinter::default();
-    let turn = end_of_request(path.as_bytes(), end, counting, &mut text);
+    let start = |bytes| body[..body.len().min(bytes)].to_vec();
+    let turn = end_of_request(path.as_bytes(), body.get(cut..)?, start, Reading::new(counting), &mut text);
     assert!(text.is_empty(), "the fingerprinter is finished");
     turn
 }
@@ -22,7 +24,7 @@ fn decode_end(counting: Counting, path: &str, end: &[u8]) -> Option<Turn> {
 /// Decodes every end of a body. Returns how many were enough; each of these must give the result of the whole body.
 fn decode_every_end(counting: Counting, path: &str, body: &[u8]) -> usize {
     let whole = decode_as(counting, path, body).ok();
-    let ends = (0..body.len()).filter_map(|cut| Some((cut, decode_end(counting, path, body.get(cut..)?)?)));
+    let ends = (0..body.len()).filter_map(|cut| Some((cut, decode_end(counting, path, body, cut)?)));
     let check = |(cut, turn): (usize, Turn)| {
         let end = String::from_utf8_lossy(&body[cut..]);
         assert_eq!(Some(turn), whole, "{counting:?} {path}: {end}");
@@ -51,8 +53,7 @@ fn the_last_messages_of_a_long_conversation_are_enough() {
     messages.push(json!({"role": "user", "content": "and the last one?"}));
     let body = json!({"model": "m", "messages": messages, "tools": [{"type": "function"}]}).to_string();
     for counting in COUNTINGS {
-        let end = &body.as_bytes()[body.len() - 600..];
-        assert_eq!(decode_end(counting, CHAT, end), decode_as(counting, CHAT, &body).ok());
+        assert_eq!(decode_end(counting, CHAT, body.as_bytes(), body.len() - 600), decode_as(counting, CHAT, &body).ok());
         assert!(decode_every_end(counting, CHAT, body.as_bytes()) > body.len() / 2);
     }
 }
@@ -66,7 +67,7 @@ fn the_end_of_anything_but_a_conversation_gives_no_result() {
         ("/v1/count_tokens", r#"{"messages": [{"role": "user", "content": "hello"}]}"#),
         ("/unknown", r#"{"messages": [{"role": "user", "content": "hello"}]}"#),
     ] {
-        assert_eq!(decode_end(Counting::Progress, path, body.as_bytes()), None, "{path} {body}");
+        assert_eq!(decode_end(Counting::Progress, path, body.as_bytes(), 0), None, "{path} {body}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::decode::tools::ToolCalls;
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::turn::{Answer, Format, ToolSignature, ToolTurn, Turn, Unreadable};
@@ -132,7 +132,7 @@ pub fn decode(path: &str, body: impl AsRef<[u8]>) -> Result<Turn, Unreadable> {
 /// Decodes a request.
 pub fn decode_as(counting: Counting, path: &str, body: impl AsRef<[u8]>) -> Result<Turn, Unreadable> {
     let mut text = Fingerprinter::default();
-    let turn = request(path.as_bytes(), body.as_ref(), counting, &mut text);
+    let turn = request(path.as_bytes(), body.as_ref(), Reading::new(counting), &mut text);
     assert!(text.is_empty(), "the fingerprinter is finished");
     turn
 }

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Score, Scorer};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
-use agent_kill_switch::detect::window::{Call, Sequence, Window};
+use agent_kill_switch::detect::window::Call;
+use agent_kill_switch::detect::windows::{Place, Windows};
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::Format;
 use agent_kill_switch::wire::{Action, Counting};
@@ -18,21 +19,22 @@ use lab::scenario::ToolStep;
 pub use lab::prose::sentence;
 pub use lab::scenario::tool;
 
-/// An agent with its window.
+/// An agent with its windows.
 pub struct Agent {
     pub scorer: Scorer,
     pub threshold: f64,
     pub action: Action,
-    pub window: Window,
+    pub windows: Windows,
     pub scores: Vec<Score>,
+    /// The time of the next call, in milliseconds.
+    pub now_ms: u64,
     text: Fingerprinter,
-    generation: u64,
 }
 
 /// A request that was forwarded and awaits its answer.
 pub struct Pending {
     request: Request,
-    sequence: Sequence,
+    place: Place,
     format: Format,
 }
 
@@ -43,14 +45,15 @@ impl Agent {
     }
 
     pub fn with(window_size: u32, threshold: f64, counting: Counting) -> Self {
+        let scorer = Scorer { window_size, counting, rules: Rules::default(), idle_reset_seconds: 120 };
         Self {
-            scorer: Scorer { window_size, counting, rules: Rules::default() },
+            scorer,
             threshold,
             action: Action::Deactivate,
-            window: Window::empty(0, counting),
+            windows: Windows::new(scorer),
             scores: Vec::new(),
+            now_ms: 1_700_000_000_000,
             text: Fingerprinter::default(),
-            generation: 0,
         }
     }
 
@@ -58,14 +61,12 @@ impl Agent {
     pub fn ask(&mut self, sent: &Request) -> (Verdict, Pending) {
         let body = sent.body_text();
         let counting = self.scorer.counting;
-        let turn = request(sent.path.as_bytes(), body.as_bytes(), counting, &mut self.text).unwrap();
-        let call = Call { at_ms: self.scores.len() as u64, input: turn.input, tools: turn.tools, ..Call::default() };
-        // The window is decoded from its bytes for each call, as it is in shared data.
-        let mut window = Window::decode(self.window.bytes(), self.generation, counting);
-        let (score, sequence) = self.scorer.score(&mut window, call);
-        self.window = window;
+        let reading = Reading::new(counting);
+        let turn = request(sent.path.as_bytes(), body.as_bytes(), reading, &mut self.text).unwrap();
+        let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        let (score, place) = self.windows.score(&turn.conversation, call);
         self.scores.push(score);
-        let pending = Pending { request: sent.clone(), sequence, format: turn.format };
+        let pending = Pending { request: sent.clone(), place, format: turn.format };
         (decide(&score, self.threshold, self.action), pending)
     }
 
@@ -77,7 +78,7 @@ impl Agent {
         for chunk in response.pieces.concat().as_bytes().chunks(7) {
             reader.push(chunk);
         }
-        self.scorer.attach_answer(&mut self.window, pending.sequence, reader.finish());
+        self.windows.attach_answer(pending.place, reader.finish(), self.now_ms);
     }
 
     /// Makes a request and, if it is forwarded, reads its answer.
@@ -103,9 +104,9 @@ impl Agent {
         verdict
     }
 
-    /// Activates the agent: the window of the old generation is void.
+    /// Activates the agent: the windows of the old generation are void.
     pub fn activate(&mut self) {
-        self.generation += 1;
+        self.windows.activate();
     }
 
     pub fn last(&self) -> Score {

@@ -41,7 +41,7 @@ fn configure_window_size() {
             }
             // THEN loop detection SHALL analyze the last N requests
             assert_eq!(agent.last().signals.similar_prompts, size - 1, "window {size}, {counting:?}");
-            assert_eq!(agent.window.calls().len(), size as usize);
+            assert_eq!(agent.windows.common().calls().len(), size as usize);
         }
     }
     for (others, similar) in [(3, 1), (4, 0)] {

@@ -2,7 +2,7 @@
 //!
 //! `action: deactivate` is the current specification, and `action: block` its predecessor.
 
-use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport};
+use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, Scope};
 use serde_json::{Value, json};
 
 use lab::Answer;
@@ -46,6 +46,8 @@ fn use_standard_inactive_response() {
 fn report(proxy: &Proxy, action: Action) -> Value {
     let score = proxy.agent.last();
     let report = KillReport {
+        scope: Scope::Agent,
+        session: None,
         kill_id: "k1".into(),
         agent_id: "bot".into(),
         generation: proxy.record.generation,
@@ -59,7 +61,7 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         signals: score.signals,
         reason: String::new(),
         tools: Vec::new(),
-        matches: proxy.agent.scorer.matches(&proxy.agent.window),
+        matches: proxy.agent.scorer.matches(proxy.agent.windows.common()),
         excerpt: None,
     };
     serde_json::to_value(report).unwrap()

@@ -19,7 +19,7 @@ mod simhash;
 mod smaller_cases;
 mod state;
 
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
 use agent_kill_switch::turn::Turn;
 use agent_kill_switch::wire::Counting;
@@ -43,7 +43,7 @@ fn distance(a: &str, b: &str) -> u32 {
 
 fn turn(body: &Value, counting: Counting) -> Turn {
     let body = body.to_string();
-    request(b"/v1/chat/completions", body.as_bytes(), counting, &mut Fingerprinter::default()).unwrap()
+    request(b"/v1/chat/completions", body.as_bytes(), Reading::new(counting), &mut Fingerprinter::default()).unwrap()
 }
 
 /// Returns a chat request with this body.

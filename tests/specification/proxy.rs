@@ -2,7 +2,7 @@
 //!
 //! There is no host here. Whatever involves Envoy is covered by tests/envoy.
 
-use agent_kill_switch::agent::Record;
+use agent_kill_switch::agent::record::Record;
 use agent_kill_switch::config::InactiveReply;
 use agent_kill_switch::decode::envelope::Delivery;
 use agent_kill_switch::detect::verdict::Verdict;
@@ -56,11 +56,11 @@ impl Proxy {
     /// Returns the refusal, or `None` if the request is forwarded.
     pub fn call(&mut self, request: &Request, answer: &Answer) -> Option<Reply> {
         if !self.record.active {
-            return Some(refusal(Cause::Inactive { by: self.record.deactivated_by }));
+            return Some(refusal(Cause::Inactive { by: self.record.deactivated_by, reason: String::new() }));
         }
         let retry_after_seconds = self.record.blocked_for_seconds(self.now_ms);
         if retry_after_seconds > 0 {
-            return Some(refusal(Cause::Blocked { retry_after_seconds }));
+            return Some(refusal(Cause::Blocked { retry_after_seconds, reason: String::new() }));
         }
         if !self.record.enabled {
             return None;
@@ -69,11 +69,11 @@ impl Proxy {
             Verdict::Allow | Verdict::WouldKill => None,
             Verdict::Kill => {
                 self.apply(self.record.killed());
-                Some(refusal(Cause::Inactive { by: self.record.deactivated_by }))
+                Some(refusal(Cause::Inactive { by: self.record.deactivated_by, reason: String::new() }))
             }
             Verdict::Block => {
                 self.apply(self.record.blocked(self.now_ms));
-                Some(refusal(Cause::Blocked { retry_after_seconds: self.record.retry_after_seconds }))
+                Some(refusal(Cause::Blocked { retry_after_seconds: self.record.retry_after_seconds, reason: String::new() }))
             }
         }
     }
@@ -91,6 +91,7 @@ impl Proxy {
 
 fn refusal(cause: Cause) -> Reply {
     let refusal = Refusal {
+        is_call: true,
         format: Format::OpenAiChat,
         delivery: Delivery::Whole,
         json_rpc_id: None,

@@ -14,11 +14,11 @@ use crate::{COUNTINGS, chat};
 
 /// Returns the score of a call after these, with the default window.
 fn score(counting: Counting, past: &[Call], now: Call) -> Score {
-    let scorer = Scorer { window_size: 20, counting, rules: Rules::default() };
+    let scorer = Scorer { window_size: 20, counting, rules: Rules::default(), idle_reset_seconds: 120 };
     let mut window = Window::empty(0, counting);
     for &call in past {
         let (_, sequence) = scorer.score(&mut window, Call { answer: Answer::Unknown, ..call });
-        scorer.attach_answer(&mut window, sequence, call.answer);
+        scorer.attach_answer(&mut window, sequence, call.answer, call.at_ms);
     }
     scorer.score(&mut window, now).0
 }

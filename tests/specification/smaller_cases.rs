@@ -1,6 +1,6 @@
 //! Smaller cases that a detector of this kind must get right.
 
-use agent_kill_switch::agent::Record;
+use agent_kill_switch::agent::record::Record;
 use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::fingerprint::display::normalised;
 use agent_kill_switch::fingerprint::simhash::SimHash;

@@ -6,14 +6,15 @@
 
 use std::rc::Rc;
 
-use agent_kill_switch::config::{Config, ConfigError};
+use agent_kill_switch::config::{Config, ConfigError, SessionSources};
 use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
-use agent_kill_switch::decode::request::request;
+use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::score::Scorer;
 use agent_kill_switch::detect::verdict::{Verdict, decide};
-use agent_kill_switch::detect::window::{Call, Window};
+use agent_kill_switch::detect::window::Call;
+use agent_kill_switch::detect::windows::Windows;
 use agent_kill_switch::fingerprint::Fingerprinter;
-use agent_kill_switch::policy::{DEFAULT_THRESHOLD, check_settings};
+use agent_kill_switch::policy::{DEFAULT_IDLE_RESET_SECONDS, DEFAULT_THRESHOLD, check_settings};
 use agent_kill_switch::turn::{Answer, Turn};
 use agent_kill_switch::wire::Action;
 
@@ -31,6 +32,8 @@ use super::recording::Exchange;
 pub struct ReadOptions {
     /// The operator's own patterns.
     pub patterns: Rc<[Pattern]>,
+    session: SessionSources,
+    judge_unknown: bool,
     max_request_bytes: usize,
     max_event_bytes: usize,
 }
@@ -41,6 +44,8 @@ impl ReadOptions {
         let config = Config::parse(filter_config, &|_| Some("unused".to_owned()))?;
         Ok(Self {
             patterns: config.patterns,
+            session: config.session,
+            judge_unknown: config.judge_unknown,
             max_request_bytes: config.max_request_bytes,
             max_event_bytes: config.max_event_bytes,
         })
@@ -92,7 +97,7 @@ impl Decoder {
         let progress = self.turn(exchange, Counting::Progress);
         let answer = match (literal.as_ref().or(progress.as_ref()), &exchange.response) {
             (Some(turn), Some(body)) => self.answer(turn, exchange.status, body),
-            (Some(_), None) if !(200..300).contains(&exchange.status) => Answer::Failed,
+            (Some(_), None) => Answer::of_failed_status(exchange.status).unwrap_or_default(),
             _ => Answer::Unknown,
         };
         DecodedCall { literal, progress, answer }
@@ -102,7 +107,12 @@ impl Decoder {
         if !self.countings.contains(&counting) || exchange.request.len() > self.options.max_request_bytes {
             return None;
         }
-        request(exchange.path.as_bytes(), &exchange.request, counting, &mut self.fingerprinter).ok()
+        let reading = Reading {
+            judge_unknown: self.options.judge_unknown,
+            session: self.options.session.of_body_before(usize::MAX),
+            ..Reading::new(counting)
+        };
+        request(exchange.path.as_bytes(), &exchange.request, reading, &mut self.fingerprinter).ok()
     }
 
     fn answer(&self, turn: &Turn, status: u16, body: &[u8]) -> Answer {
@@ -174,21 +184,23 @@ pub struct Outcome {
 /// Scores the calls of a run one after the other, until one of them would be refused.
 pub fn play(calls: &[DecodedCall], settings: &Settings) -> Outcome {
     let Settings { window_size, threshold, counting, rules } = *settings;
-    let scorer = Scorer { window_size, counting, rules };
-    let mut window = Window::empty(0, counting);
+    let scorer = Scorer { window_size, counting, rules, idle_reset_seconds: DEFAULT_IDLE_RESET_SECONDS };
+    let mut windows = Windows::new(scorer);
     let mut outcome = Outcome { calls: calls.len(), ..Outcome::default() };
     for (index, recorded) in calls.iter().enumerate() {
         let Some(turn) = recorded.turn(counting) else { continue };
-        let call = Call { at_ms: index as u64, input: turn.input, tools: turn.tools, ..Call::default() };
-        let (score, sequence) = scorer.score(&mut window, call);
+        // Recordings do not say when a call was made. All of them are one run.
+        let now_ms = index as u64;
+        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        let (score, place) = windows.score(&turn.conversation, call);
         if decide(&score, threshold, Action::Deactivate) == Verdict::Kill {
-            let (reason, _) = scorer.explain(&window, &turn.tool_names);
+            let (reason, _) = scorer.explain(windows.window(&turn.conversation), &turn.tool_names);
             return Outcome { killed_at: Some(index + 1), score, reason: Some(reason), ..outcome };
         }
         if score.half_points > outcome.score.half_points {
             outcome.score = score;
         }
-        scorer.attach_answer(&mut window, sequence, recorded.answer);
+        windows.attach_answer(place, recorded.answer, now_ms);
     }
     outcome
 }

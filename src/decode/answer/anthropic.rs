@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use super::PartialAnswer;
+use super::{PartialAnswer, Progress};
 use super::calls_in_parts::CallDelta;
 use crate::decode::json::Json;
 use crate::scan::Malformed;
@@ -16,8 +16,14 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
             answer.failed = true;
             Ok(())
         }
-        Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => Ok(()),
-        _ => content.map_or(Ok(()), |content| answer.push_content(content)),
+        Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => {
+            answer.reach(Progress::Ended, event == b"message_stop");
+            Ok(())
+        }
+        _ => {
+            answer.reach(Progress::Ended, content.is_some());
+            content.map_or(Ok(()), |content| answer.push_content(content))
+        }
     }
 }
 

@@ -2,14 +2,21 @@
 //! around the event.
 
 use super::calls_in_parts::CallDelta;
-use super::{PartialAnswer, get_nested};
+use super::{PartialAnswer, Progress, get_nested};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [output, start, delta, message] =
-        document.pick(["output", "contentBlockStart", "contentBlockDelta", "message"])?;
+    let [output, start, delta, message, stop, stop_event] = document.pick([
+        "output",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "message",
+        "stopReason",
+        "messageStop",
+    ])?;
+    answer.reach(Progress::Ended, stop.or(stop_event).is_some());
     // An exception within a stream consists of its message.
     answer.failed |= message.and_then(Json::string).is_some();
     match output {

@@ -39,6 +39,8 @@ pub struct AnswerReader {
     body: BodyKind,
     max_event_bytes: usize,
     answer: PartialAnswer,
+    /// The answer if the call failed.
+    failure: Answer,
 }
 
 /// What the body of a response contains.
@@ -60,6 +62,19 @@ struct PartialAnswer {
     malformed: bool,
     /// Whether the upstream reported a failure, by its status or within its answer.
     failed: bool,
+    progress: Progress,
+}
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// More of the answer is to come.
+    #[default]
+    Partial,
+    /// The model has finished. What may follow is not part of the answer.
+    Finished,
+    /// The last event of the API has passed. Clients may close the stream here.
+    Ended,
 }
 
 impl AnswerReader {
@@ -75,7 +90,7 @@ impl AnswerReader {
         head: ResponseHead<'_>,
         max_event_bytes: usize,
     ) -> Self {
-        let failed = !(200..300).contains(&head.status);
+        let failed = Answer::of_failed_status(head.status).is_some();
         let content_type = head.content_type;
         let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
         let body = if failed {
@@ -87,8 +102,9 @@ impl AnswerReader {
         } else {
             BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
-        let answer = PartialAnswer { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed };
-        Self { body, max_event_bytes, answer }
+        let answer = PartialAnswer { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed, progress: Progress::Partial };
+        let failure = Answer::of_failed_status(head.status).unwrap_or(Answer::Failed);
+        Self { body, max_event_bytes, answer, failure }
     }
 
     /// Takes the next bytes of the body.
@@ -109,6 +125,11 @@ impl AnswerReader {
         }
     }
 
+    /// Returns how far the answer has come.
+    pub fn progress(&self) -> Progress {
+        self.answer.progress
+    }
+
     /// Returns the answer, once the body has ended. If a document was too long or malformed the answer is unknown, since
     /// the rest of it would look like another answer.
     pub fn finish(self) -> Answer {
@@ -125,7 +146,7 @@ impl AnswerReader {
         let has_text = !answer.text.is_empty();
         let text = answer.text.finish();
         let answer = match answer.calls.signature() {
-            _ if answer.failed => Answer::Failed,
+            _ if answer.failed => self.failure,
             _ if answer.malformed => Answer::Unknown,
             Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
             None if has_text => Answer::Text(text),
@@ -149,6 +170,13 @@ impl PartialAnswer {
             Format::Other => push_json(document, &mut self.text),
         };
         self.malformed |= result.is_err();
+    }
+
+    /// Notes that the answer has come this far, if a condition holds.
+    fn reach(&mut self, progress: Progress, reached: bool) {
+        if reached {
+            self.progress = self.progress.max(progress);
+        }
     }
 
     /// Marks the answer as failed if there is an error in it.
@@ -192,6 +220,11 @@ impl PartialAnswer {
         }
         Ok(())
     }
+}
+
+/// Returns whether a member is there and is not null.
+fn is_given(member: Option<Json<'_>>) -> bool {
+    member.is_some_and(|member| !member.is_null())
 }
 
 /// Returns a member of a member.

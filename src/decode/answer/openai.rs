@@ -2,18 +2,22 @@
 //!
 //! Only the first of several choices is read: they all answer the same question.
 
-use super::PartialAnswer;
+use super::{PartialAnswer, Progress, is_given};
 use super::calls_in_parts::CallDelta;
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
+    answer.reach(Progress::Ended, document.text() == b"[DONE]");
     let [choices, error] = document.pick(["choices", "error"])?;
     answer.fail_on(error);
     for choice in choices.into_iter().flat_map(Json::elements) {
-        let [index, text, message, delta] = choice?.pick(["index", "text", "message", "delta"])?;
+        let [index, text, message, delta, finish] =
+            choice?.pick(["index", "text", "message", "delta", "finish_reason"])?;
         if index.is_none_or(|index| index.text() == b"0") {
+            answer.reach(Progress::Finished, is_given(finish));
+            answer.reach(Progress::Ended, message.is_some());
             answer.push_string(text)?;
             message.map_or(Ok(()), |message| read_message(message, answer))?;
             return delta.map_or(Ok(()), |delta| read_delta(delta, answer));

@@ -257,6 +257,24 @@ impl<'a> ContainerWalk<'a> {
 /// Members of an object, first to last.
 pub struct Members<'a>(ContainerWalk<'a>);
 
+impl<'a> Members<'a> {
+    /// Walks the members of an object, given the start of its text.
+    pub fn at_start_of(text: &'a [u8]) -> Option<Self> {
+        let text = without_byte_order_mark(text).trim_ascii_start();
+        text.strip_prefix(b"{").map(|inside| Self(ContainerWalk::new(inside)))
+    }
+
+    /// Returns the name and the elements of the next member, if it is an array. The end of the array is not searched for,
+    /// so reading the start of a long one is cheap.
+    pub fn next_array(&self) -> Option<(RawStr<'a>, Elements<'a>)> {
+        let mut walk = self.0;
+        walk.separator()?;
+        let name = walk.value()?.string()?;
+        let value = walk.rest.strip_prefix(b":")?.trim_ascii_start();
+        Some((name, Elements(ContainerWalk::new(value.strip_prefix(b"[")?))))
+    }
+}
+
 impl<'a> Iterator for Members<'a> {
     type Item = Result<(RawStr<'a>, Json<'a>), Malformed>;
 

@@ -126,10 +126,12 @@ fn gemini_streams_an_array_unless_the_client_asks_for_events() {
 }
 
 #[test]
-fn the_completion_style_changes_only_the_inactive_reply() {
-    for refusal in all().into_iter().filter(|refusal| refusal.style == InactiveReply::Completion) {
-        let inactive = matches!(refusal.cause, Cause::Inactive { .. });
-        if inactive && refusal.format != Format::Other {
+fn the_completion_style_changes_only_the_inactive_reply_to_calls() {
+    let not_a_call = Refusal { is_call: false, ..completion(Format::OpenAiChat, Delivery::Whole) };
+    let all = all().into_iter().filter(|refusal| refusal.style == InactiveReply::Completion);
+    for refusal in all.chain([not_a_call]) {
+        let inactive = matches!(refusal.cause, Cause::Inactive { .. } | Cause::SessionStopped { .. });
+        if inactive && refusal.is_call && refusal.format != Format::Other {
             continue;
         }
         let as_error = Refusal { style: InactiveReply::Error, ..refusal.clone() };

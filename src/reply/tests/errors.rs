@@ -23,7 +23,7 @@ fn an_inactive_agents_error_names_who_deactivated_it() {
     ];
     for (by, expected, words) in cases {
         for format in FORMATS.into_iter().filter(|format| *format != Format::Gemini) {
-            let body = values(&refusal(format, Cause::Inactive { by }).reply()).remove(0);
+            let body = values(&refusal(format, Cause::Inactive { by, reason: String::new() }).reply()).remove(0);
             assert_eq!(find(&body, "deactivated_by"), Some(&expected), "{format:?}");
             assert!(body.to_string().contains(words), "{format:?}: {body}");
         }
@@ -43,7 +43,7 @@ fn a_blocked_agent_is_told_the_reason_and_when_to_retry() {
         assert_eq!(find(&body, "retry_after_seconds"), Some(&seconds), "{format:?}");
         assert_eq!(header(&reply, "retry-after"), Some("60"), "{format:?}");
     }
-    let over = refusal(Format::OpenAiChat, Cause::Blocked { retry_after_seconds: 0 }).reply();
+    let over = refusal(Format::OpenAiChat, Cause::Blocked { retry_after_seconds: 0, reason: String::new() }).reply();
     assert_eq!(header(&over, "retry-after"), Some("1"), "never 0, even if the time is just over");
 }
 
@@ -52,7 +52,7 @@ fn clients_may_retry_by_themselves_only_if_the_policy_is_missing() {
     for format in FORMATS {
         for cause in CAUSES {
             let expected = if cause == Cause::NoPolicy { None } else { Some("false") };
-            let reply = refusal(format, cause).reply();
+            let reply = refusal(format, cause.clone()).reply();
             assert_eq!(header(&reply, "x-should-retry"), expected, "{format:?} {cause:?}");
         }
     }
@@ -126,7 +126,7 @@ fn bedrock_names_the_exception_in_a_header() {
         (Cause::MissingAgent, "ValidationException"),
     ];
     for (cause, exception) in cases {
-        let reply = refusal(Format::Bedrock, cause).reply();
+        let reply = refusal(Format::Bedrock, cause.clone()).reply();
         assert_eq!(header(&reply, "x-amzn-errortype"), Some(exception), "{cause:?}");
     }
     assert_eq!(header(&refusal(Format::Anthropic, KILLED).reply(), "x-amzn-errortype"), None);

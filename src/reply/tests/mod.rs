@@ -23,14 +23,21 @@ const FORMATS: [Format; 12] = [
     Format::Other,
 ];
 
-const KILLED: Cause = Cause::Inactive { by: Some(DeactivatedBy::KillSwitch) };
-const BLOCKED: Cause = Cause::Blocked { retry_after_seconds: 60 };
+const KILLED: Cause = Cause::Inactive { by: Some(DeactivatedBy::KillSwitch), reason: String::new() };
+const BLOCKED: Cause = Cause::Blocked { retry_after_seconds: 60, reason: String::new() };
+const STOPPED: Cause = Cause::SessionStopped {
+    session: String::new(),
+    reason: String::new(),
+    retry_after_seconds: 3600,
+    action: Action::Deactivate,
+};
 
-const CAUSES: [Cause; 7] = [
+const CAUSES: [Cause; 8] = [
     KILLED,
-    Cause::Inactive { by: Some(DeactivatedBy::Manual) },
-    Cause::Inactive { by: None },
+    Cause::Inactive { by: Some(DeactivatedBy::Manual), reason: String::new() },
+    Cause::Inactive { by: None, reason: String::new() },
     BLOCKED,
+    STOPPED,
     Cause::NoPolicy,
     Cause::MissingAgent,
     Cause::BadAgentId,
@@ -49,6 +56,7 @@ fn refusal(format: Format, cause: Cause) -> Refusal<'static> {
         delivery: Delivery::Whole,
         json_rpc_id: Some("7"),
         model: Some("gpt-x"),
+        is_call: true,
         agent_id: Some("support-bot"),
         cause,
         style: InactiveReply::Error,
@@ -67,7 +75,7 @@ fn all() -> Vec<Refusal<'static>> {
     for format in FORMATS {
         for cause in CAUSES {
             for delivery in DELIVERIES {
-                all.extend(STYLES.map(|style| Refusal { delivery, style, ..refusal(format, cause) }));
+                all.extend(STYLES.map(|style| Refusal { delivery, style, ..refusal(format, cause.clone()) }));
             }
         }
     }
@@ -169,12 +177,12 @@ fn every_reply_is_well_formed_and_says_what_happened() {
 #[test]
 fn the_status_follows_the_cause_except_for_json_rpc_and_completions() {
     for refusal in all() {
-        let inactive = matches!(refusal.cause, Cause::Inactive { .. });
+        let inactive = matches!(refusal.cause, Cause::Inactive { .. } | Cause::SessionStopped { .. });
         let as_completion = inactive && refusal.style == InactiveReply::Completion && refusal.format != Format::Other;
         let always_ok = matches!(refusal.format, Format::Mcp | Format::A2a) || as_completion;
         let expected = match refusal.cause {
             _ if always_ok => 200,
-            Cause::Inactive { .. } => 403,
+            Cause::Inactive { .. } | Cause::SessionStopped { .. } => 403,
             Cause::Blocked { .. } => 429,
             Cause::NoPolicy => 503,
             Cause::MissingAgent | Cause::BadAgentId => 400,

@@ -1,0 +1,379 @@
+//! An agent in shared data: its policy, what this Envoy has done about it since, and its windows of recent calls.
+//!
+//! The policy and the agent's common window are one value under one key, so that a request that begins a conversation
+//! costs one read. The headers of a request read the value, and its body is scored on what the headers read, unless another
+//! worker has written the value in the meantime. In that case the compare-and-swap fails, the value is read again, and
+//! everything is decided on the new one. A request that was held while its agent was killed, deactivated or blocked is
+//! therefore refused.
+//!
+//! A window belongs to one *generation* of the policy. Activating an agent increases the generation, and a window of
+//! another generation counts as empty. That is how an activation clears the windows on every worker without deleting
+//! anything. The generation always comes from the value that is being written, so a request from before an activation
+//! cannot overwrite the window after it.
+//!
+//! Conversations have windows under keys of their own, the slots. For these, the policy is read once more when the body
+//! arrives.
+
+pub mod record;
+
+use crate::detect::score::Score;
+use crate::detect::verdict::{Verdict, decide};
+use crate::detect::window::{Call, Sequence, Window};
+use crate::host::{Host, SharedValue};
+use crate::shared::{SlotLimits, agent_key, agent_of, find_slot, update, update_from, update_persistently};
+use crate::turn::{Answer, Conversation, Turn};
+use crate::wire::{Action, AgentPolicy, DeactivatedBy, Scope, StoppedSession};
+use record::{Details, Record, Value, session_key};
+
+/// What is said about a request by the state of its agent and its conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The agent is inactive, and every request is refused.
+    Inactive {
+        /// Who deactivated it, if known.
+        by: Option<DeactivatedBy>,
+        /// Why, in the words of the event. May be empty.
+        reason: String,
+    },
+    /// The agent is blocked, and requests are refused for a while.
+    Blocked {
+        /// How long requests are still refused.
+        retry_after_seconds: u32,
+        /// Why, in the words of the event. May be empty.
+        reason: String,
+    },
+    /// The conversation was stopped, and its requests are refused for a while.
+    SessionStopped {
+        /// How long requests are still refused.
+        retry_after_seconds: u32,
+        /// What the policy does about a loop.
+        action: Action,
+        /// Why, in the words of the event.
+        reason: String,
+    },
+    /// The kill switch is off, and requests pass.
+    Off,
+    /// Requests are scored.
+    Guarded,
+}
+
+impl Value<'_> {
+    /// Returns what the state of the agent says about a request. The clock is read only if the agent was ever blocked.
+    fn standing(&self, now_ms: impl FnOnce() -> u64) -> Standing {
+        let record = &self.record;
+        if !record.active {
+            return Standing::Inactive { by: record.deactivated_by, reason: self.details().reason };
+        }
+        let blocked_for = if record.blocked_until_ms == 0 { 0 } else { record.blocked_for_seconds(now_ms()) };
+        match blocked_for {
+            0 if record.enabled => Standing::Guarded,
+            0 => Standing::Off,
+            seconds => Standing::Blocked { retry_after_seconds: seconds, reason: self.details().reason },
+        }
+    }
+
+    /// Returns what the state of a conversation says about a request.
+    fn session_standing(&self, conversation: u64, now_ms: u64) -> Standing {
+        match self.details().stop(conversation) {
+            Some(stop) if stop.until_ms > now_ms => Standing::SessionStopped {
+                retry_after_seconds: u32::try_from((stop.until_ms - now_ms).div_ceil(1000)).unwrap_or(u32::MAX),
+                action: stop.action,
+                reason: stop.reason.clone(),
+            },
+            _ => Standing::Guarded,
+        }
+    }
+}
+
+/// One agent, as a request holds on to it.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    key: String,
+    /// The key of the conversation's slot, if the call was scored there.
+    slot: Option<String>,
+    /// The record on which the latest decision was made.
+    pub record: Record,
+    /// The value that the record was decoded from, window included. Taken when the call is scored.
+    value: SharedValue,
+}
+
+/// A call that was scored and added to its window.
+#[derive(Clone, Debug)]
+pub struct Scored {
+    /// What to do about the call.
+    pub verdict: Verdict,
+    /// The score with its contributions.
+    pub score: Score,
+    /// The number by which the answer finds the call.
+    pub sequence: Sequence,
+    /// The window, if the verdict is not to allow the call. The report explains the verdict with it.
+    pub window: Option<Window>,
+}
+
+impl Scored {
+    fn new(record: &Record, window: &Window, score: Score, sequence: Sequence) -> Self {
+        let verdict = decide(&score, record.threshold, record.action);
+        let window = (verdict != Verdict::Allow).then(|| window.clone());
+        Self { verdict, score, sequence, window }
+    }
+}
+
+/// Why a call was not scored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotScored {
+    /// The policy no longer asks for it, or the conversation was stopped.
+    Standing(Standing),
+    /// The agent was deleted.
+    Deleted,
+    /// Other workers wrote the window every time this one tried to.
+    Contended,
+}
+
+/// The result of [`Agent::trip`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trip {
+    /// This worker stopped the agent or the conversation, and must report it.
+    Stopped {
+        /// How often the conversation had been let go on before.
+        releases: u32,
+    },
+    /// Another worker was first.
+    AlreadyStopped,
+    /// The agent was activated or deleted in the meantime, so the verdict no longer applies.
+    Outdated,
+}
+
+impl Agent {
+    /// Reads the record of an agent. Returns `None` if there is none, or if it is older than `round`.
+    pub fn read(host: &impl Host, agent_id: &str, round: u32) -> Option<Self> {
+        let key = agent_key(agent_id);
+        let value = host.get(&key);
+        let record = Value::decode(&value.bytes).map(|value| value.record).filter(|record| record.round >= round)?;
+        Some(Self { key, slot: None, record, value })
+    }
+
+    /// The agent's id.
+    pub fn id(&self) -> &str {
+        agent_of(&self.key)
+    }
+
+    /// Returns where a scored call is, in words that [`find_scored`](Self::find_scored) understands.
+    pub fn place_of(&self, sequence: Sequence) -> String {
+        match &self.slot {
+            Some(slot) => format!("{} {slot}", sequence.0),
+            None => sequence.0.to_string(),
+        }
+    }
+
+    /// Finds a call that an earlier pass over the same request has scored.
+    pub fn find_scored(&self, place: &[u8]) -> Option<(Self, Sequence)> {
+        let place = std::str::from_utf8(place).ok()?;
+        let (number, slot) = place.split_once(' ').map_or((place, None), |(number, slot)| (number, Some(slot)));
+        Some((Self { slot: slot.map(str::to_owned), ..self.clone() }, Sequence(number.parse().ok()?)))
+    }
+
+    /// Returns what the record that was read says about a request of this conversation, as far as it is known.
+    pub fn standing(&self, host: &impl Host, conversation: Option<u64>) -> Standing {
+        let Some(value) = Value::decode(&self.value.bytes) else { return Standing::Off };
+        match (value.standing(|| host.now_ms()), conversation) {
+            (Standing::Guarded, Some(key)) if value.has_details() => value.session_standing(key, host.now_ms()),
+            (standing, _) => standing,
+        }
+    }
+
+    /// Scores a call and adds it to its window.
+    pub fn score(
+        &mut self,
+        host: &impl Host,
+        turn: &Turn,
+        limits: SlotLimits,
+        now_ms: u64,
+    ) -> Result<Scored, NotScored> {
+        let call = Call {
+            at_ms: now_ms,
+            in_flight: 1,
+            conversation: turn.conversation.tag(),
+            input: turn.input,
+            tools: turn.tools,
+            ..Call::default()
+        };
+        match turn.conversation.key() {
+            None => self.score_in_common(host, call),
+            Some(_) => self.score_in_slot(host, call, limits),
+        }
+    }
+
+    fn score_in_common(&mut self, host: &impl Host, call: Call) -> Result<Scored, NotScored> {
+        let scored = update_from(host, &self.key, std::mem::take(&mut self.value), |stored| {
+            let value = match guarded(&stored.bytes, call.at_ms) {
+                Ok(value) => value,
+                Err(reason) => return (None, Err(reason)),
+            };
+            self.record = value.record;
+            let mut window = self.record.window(value.window);
+            let (score, sequence) = self.record.scorer().score(&mut window, call);
+            let scored = Scored::new(&self.record, &window, score, sequence);
+            (Some(value.with_window(&window)), Ok(scored))
+        });
+        scored.unwrap_or(Err(NotScored::Contended))
+    }
+
+    fn score_in_slot(&mut self, host: &impl Host, call: Call, limits: SlotLimits) -> Result<Scored, NotScored> {
+        let stored = host.get(&self.key);
+        let value = guarded(&stored.bytes, call.at_ms)?;
+        let standing = value.session_standing(call.conversation, call.at_ms);
+        if standing != Standing::Guarded {
+            return Err(NotScored::Standing(standing));
+        }
+        let record = value.record;
+        let limits = SlotLimits { slot_bytes: Window::max_bytes(record.window_size), ..limits };
+        let (slot, stored) = find_slot(host, self.id(), call.conversation, limits);
+        let scored = update_from(host, &slot, stored, |stored| {
+            let mut window = record.slot(&stored.bytes);
+            let common = || record.window(value.window);
+            let (score, sequence) = record.scorer().score_in_slot(&mut window, common, call);
+            let scored = Scored::new(&record, &window, score, sequence);
+            (Some(window.into_bytes()), scored)
+        });
+        self.record = record;
+        self.slot = Some(slot);
+        scored.ok_or(NotScored::Contended)
+    }
+
+    /// Attaches an answer to its call. Does nothing if the window is of another generation by now, or if the call has left
+    /// it.
+    pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
+        let now_ms = host.now_ms();
+        let attach = |window: &mut Window| self.record.scorer().attach_answer(window, sequence, answer, now_ms);
+        if let Some(slot) = &self.slot {
+            self.update_slot(host, slot, attach);
+            return;
+        }
+        update(host, &self.key, |stored| {
+            let Some(value) = Value::decode(&stored.bytes) else { return (None, ()) };
+            let mut window = self.record.window(value.window);
+            (attach(&mut window).then(|| value.with_window(&window)), ())
+        });
+    }
+
+    /// Changes the window in a slot. `change` returns whether there is anything to write, and so does this function.
+    fn update_slot(&self, host: &impl Host, slot: &str, change: impl Fn(&mut Window) -> bool) -> bool {
+        let changed = update(host, slot, |stored| {
+            let mut window = self.record.slot(&stored.bytes);
+            let changed = change(&mut window);
+            (changed.then(|| window.into_bytes()), changed)
+        });
+        changed.unwrap_or(false)
+    }
+
+    /// Returns what a loop in this conversation stops.
+    pub fn scope(&self, conversation: &Conversation) -> Scope {
+        if conversation.key().is_some() { self.record.scope } else { Scope::Agent }
+    }
+
+    /// Acts on a loop, unless another worker has done so or the policy has changed in the meantime.
+    pub fn trip(
+        &self,
+        host: &impl Host,
+        scored: &Scored,
+        conversation: &Conversation,
+        reason: &str,
+        now_ms: u64,
+    ) -> Trip {
+        if let (Verdict::WouldKill, Some(slot)) = (scored.verdict, &self.slot) {
+            // A fresh window for the conversation, so that one loop is reported once.
+            let forget = |window: &mut Window| {
+                let first = window.contains(scored.sequence);
+                window.forget(conversation.tag());
+                first
+            };
+            let first = self.update_slot(host, slot, forget);
+            return if first { Trip::Stopped { releases: 0 } } else { Trip::AlreadyStopped };
+        }
+        let stops_session = self.scope(conversation) == Scope::Session;
+        let trip = update(host, &self.key, |stored| {
+            let Some(value) = Value::decode(&stored.bytes) else { return (None, Trip::Outdated) };
+            let now = value.record;
+            if now.generation != self.record.generation {
+                return (None, Trip::Outdated);
+            }
+            if !now.active || now.blocks != self.record.blocks {
+                return (None, Trip::AlreadyStopped);
+            }
+            let mut details = value.details();
+            if stops_session {
+                return self.stop_session(&value, details, scored.verdict, conversation.tag(), reason, now_ms);
+            }
+            let record = match scored.verdict {
+                Verdict::Allow => return (None, Trip::Outdated),
+                Verdict::Kill => now.killed(),
+                Verdict::Block => now.blocked(now_ms),
+                // A fresh window, so that one loop is reported once.
+                Verdict::WouldKill => now.with_fresh_window(),
+            };
+            reason.clone_into(&mut details.reason);
+            (Some(value.with_policy(&record, &details)), Trip::Stopped { releases: 0 })
+        });
+        if let (true, Some(slot)) = (stops_session, &self.slot) {
+            self.update_slot(host, slot, |window| {
+                window.forget(conversation.tag());
+                true
+            });
+        }
+        trip.unwrap_or(Trip::AlreadyStopped)
+    }
+
+    /// Adds the stop of a conversation to a value.
+    fn stop_session(
+        &self,
+        value: &Value<'_>,
+        mut details: Details,
+        verdict: Verdict,
+        conversation: u64,
+        reason: &str,
+        now_ms: u64,
+    ) -> (Option<Vec<u8>>, Trip) {
+        let known = details.stop(conversation);
+        if known.is_some_and(|known| known.until_ms > now_ms) {
+            return (None, Trip::AlreadyStopped);
+        }
+        let releases = known.map_or(0, |known| known.releases);
+        let (action, seconds) = match verdict {
+            Verdict::Block => (Action::Block, value.record.retry_after_seconds),
+            _ => (Action::Deactivate, value.record.session_stop_seconds),
+        };
+        let until_ms = now_ms.saturating_add(u64::from(seconds) * 1000);
+        let key = session_key(conversation);
+        details.add_stop(StoppedSession { key, until_ms, releases, action, reason: reason.to_owned() });
+        (Some(value.with_policy(&value.record, &details)), Trip::Stopped { releases })
+    }
+}
+
+/// Decodes a value, if the requests of its agent are scored.
+fn guarded(bytes: &[u8], now_ms: u64) -> Result<Value<'_>, NotScored> {
+    let value = Value::decode(bytes).ok_or(NotScored::Deleted)?;
+    match value.standing(|| now_ms) {
+        Standing::Guarded => Ok(value),
+        standing => Err(NotScored::Standing(standing)),
+    }
+}
+
+/// Stores a policy that has arrived from the sidecar. Returns `None` if other workers wrote the record all the time.
+pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<()> {
+    update_persistently(host, &agent_key(&policy.agent_id), |stored| {
+        let before = Value::decode(&stored.bytes);
+        let record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
+        let Some(value) = before else { return Some(record.encode(&Details::new(policy))) };
+        let known = value.details();
+        let details = match value.record.generation == record.generation {
+            true => known.updated(policy),
+            false => Details::new(policy),
+        };
+        (value.record != record || known != details).then(|| value.with_policy(&record, &details))
+    })
+}
+
+/// Forgets an agent that the sidecar has deleted. Returns `None` if other workers wrote the record all the time.
+pub fn delete(host: &impl Host, agent_id: &str) -> Option<()> {
+    update_persistently(host, &agent_key(agent_id), |value| (!value.bytes.is_empty()).then(Vec::new))
+}

@@ -1,0 +1,131 @@
+//! Where the id of a conversation is looked for: `session`, an ordered list of sources of which the first hit wins.
+
+use super::error::ConfigError;
+use super::raw::{RawSessionSource, Setting, each, items, object, required_text, text};
+use super::rules::{BAGGAGE_KEY, BODY_MEMBER, HEADER_NAME, PROPERTY_SEGMENT};
+use crate::decode::session::BodyMember;
+use serde_json::value::RawValue;
+
+/// The sources of session ids. The number of each is its place in the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionSources {
+    /// What is looked at when the headers arrive.
+    pub of_headers: Vec<(usize, SessionSource)>,
+    /// What is looked at when the body arrives.
+    pub of_body: Vec<BodyMember>,
+    /// The places of `of_body` in the list.
+    body_places: Vec<usize>,
+}
+
+/// A source of session ids that needs no body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionSource {
+    /// A request header, in lower case.
+    Header(String),
+    /// A member of the `baggage` header.
+    Baggage(String),
+    /// An Envoy property, by its path.
+    Property(Vec<String>),
+}
+
+impl SessionSources {
+    /// Returns the members of a body that come before this place in the list.
+    pub fn of_body_before(&self, place: usize) -> &[BodyMember] {
+        let before = self.body_places.partition_point(|&known| known < place);
+        self.of_body.get(..before).unwrap_or_default()
+    }
+
+    fn add(&mut self, place: usize, source: AnySource) {
+        match source {
+            AnySource::OfHeaders(source) => self.of_headers.push((place, source)),
+            AnySource::OfBody(member) => {
+                self.of_body.push(member);
+                self.body_places.push(place);
+            }
+        }
+    }
+}
+
+enum AnySource {
+    OfHeaders(SessionSource),
+    OfBody(BodyMember),
+}
+
+/// The headers that clients and gateways use for session ids today.
+const HEADERS: [&str; 7] = [
+    "mcp-session-id",
+    "x-session-id",
+    "session-id",
+    "x-claude-code-session-id",
+    "x-opencode-session",
+    "x-litellm-session-id",
+    "x-agent-session",
+];
+const BAGGAGE: [&str; 2] = ["session.id", "gen_ai.conversation.id"];
+/// The members of bodies in which the known APIs and their clients put an id of the conversation or of its user.
+const MEMBERS: [&str; 11] = [
+    "conversation",
+    "conversation.id",
+    "prompt_cache_key",
+    "metadata.session_id",
+    "metadata.conversation_id",
+    "metadata.user_id",
+    "safety_identifier",
+    "user",
+    "contextId",
+    "params.message.contextId",
+    "threadId",
+];
+
+/// Reads `session`, or its short form `session_header`.
+pub(super) fn sources(setting: Setting, header: Setting) -> Result<SessionSources, ConfigError> {
+    let mut sources = SessionSources::default();
+    let list = match (items("session", setting, 0..=32, "sources")?, header_name("session_header", header)?) {
+        (Some(_), Some(name)) => {
+            return Err(ConfigError::invalid("session_header", format!("{name:?}"), "absent where session is given"));
+        }
+        (Some(items), None) => each("session", &items, source)?,
+        (None, Some(name)) => vec![AnySource::OfHeaders(SessionSource::Header(name))],
+        (None, None) => defaults(),
+    };
+    list.into_iter().enumerate().for_each(|(place, source)| sources.add(place, source));
+    Ok(sources)
+}
+
+fn defaults() -> Vec<AnySource> {
+    let headers = HEADERS.map(|name| AnySource::OfHeaders(SessionSource::Header(name.to_owned())));
+    let baggage = BAGGAGE.map(|key| AnySource::OfHeaders(SessionSource::Baggage(key.to_owned())));
+    let members = MEMBERS.map(|path| AnySource::OfBody(member(path)));
+    headers.into_iter().chain(baggage).chain(members).collect()
+}
+
+fn member(path: &str) -> BodyMember {
+    BodyMember(path.split('.').map(str::to_owned).collect())
+}
+
+fn header_name(field: &str, setting: Setting) -> Result<Option<String>, ConfigError> {
+    text(field, setting, &HEADER_NAME).map(|name| Some(name?.to_ascii_lowercase()))
+}
+
+fn source(item: &RawValue) -> Result<AnySource, ConfigError> {
+    let raw: RawSessionSource = object(item)?;
+    let segment = |item: &RawValue| required_text("", Some(item), &PROPERTY_SEGMENT);
+    let header = header_name("header", raw.header)?.map(|name| AnySource::OfHeaders(SessionSource::Header(name)));
+    let baggage = text("baggage", raw.baggage, &BAGGAGE_KEY)?;
+    let baggage = baggage.map(|key| AnySource::OfHeaders(SessionSource::Baggage(key)));
+    let body = text("body", raw.body, &BODY_MEMBER)?.map(|path| AnySource::OfBody(member(&path)));
+    let property = match items("property", raw.property, 1..=16, "path segments")? {
+        Some(items) => Some(AnySource::OfHeaders(SessionSource::Property(each("property", &items, segment)?))),
+        None => None,
+    };
+    let mut given = [("header", header), ("baggage", baggage), ("body", body), ("property", property)]
+        .into_iter()
+        .filter_map(|(field, source)| Some((field, source?)));
+    let not_one =
+        |given: String| ConfigError::invalid("", given, "an object with one of header, baggage, body and property");
+    match (given.next(), given.next()) {
+        (Some((_, source)), None) => Ok(source),
+        (Some((first, _)), Some((second, _))) => Err(not_one(format!("{first} and {second}"))),
+        (None, _) => Err(not_one("an object".to_owned())),
+    }
+}

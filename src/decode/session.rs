@@ -1,0 +1,170 @@
+//! Finds out which conversation a request belongs to, by its body.
+//!
+//! A member of the body may hold an id. Otherwise the conversation is known by its *opening*, the first user message. Both
+//! ends of the body are looked at, but not the messages in between, so that the length of a conversation costs nothing.
+
+use super::json::{Elements, Json, Members, RawStr};
+use super::messages::{Message, Role};
+use crate::turn::{Conversation, conversation_key};
+
+/// How many bytes of the first user message are hashed. More would not tell more conversations apart.
+const OPENING_BYTES: usize = 512;
+/// Longer ids are not ids.
+const MAX_ID_BYTES: usize = 1024;
+
+/// The names of the members that lead to a value in a body: `metadata`, `session_id`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyMember(pub Vec<String>);
+
+impl BodyMember {
+    /// Returns the id in the member with this name, if the path begins with it and leads to an id.
+    fn id<'a>(&self, name: RawStr<'_>, value: Json<'a>) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_first()?;
+        if !name.is(first) {
+            return None;
+        }
+        let value = rest.iter().try_fold(value, |value, name| value.get(name).ok().flatten())?;
+        let is_number = || value.text().first().is_some_and(|first| first.is_ascii_digit());
+        let id = value.string().map(RawStr::raw).or_else(|| is_number().then(|| value.text()))?;
+        (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
+    }
+}
+
+/// The beginning of a body is not enough to find the first user message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooShort;
+
+/// What has been found out about the conversation of one request.
+#[derive(Clone, Debug)]
+pub struct ConversationFinder<'a> {
+    /// The members that may hold an id. The first one that does counts.
+    members: &'a [BodyMember],
+    /// The id, and the index of the member that holds it.
+    found: Option<(usize, Vec<u8>)>,
+    opening: u64,
+}
+
+impl<'a> ConversationFinder<'a> {
+    /// Looks for ids in these members.
+    pub fn new(members: &'a [BodyMember]) -> Self {
+        Self { members, found: None, opening: 0 }
+    }
+
+    /// Looks at a member of the body.
+    pub fn take(&mut self, name: RawStr<'_>, value: Json<'_>) {
+        let limit = self.found.as_ref().map_or(self.members.len(), |(index, _)| *index);
+        let better = self.members.iter().take(limit).enumerate();
+        let hit = better.filter_map(|(index, member)| Some((index, member.id(name, value)?))).next();
+        if let Some((index, id)) = hit {
+            self.found = Some((index, id.to_vec()));
+        }
+    }
+
+    /// Reads the start of a body: the members before the messages, and the first user message. A whole body may be too
+    /// short as well, if it has no user message.
+    pub fn read_start(&mut self, body: &[u8]) -> Result<(), TooShort> {
+        let Some(mut members) = Members::at_start_of(body) else { return Ok(()) };
+        loop {
+            if let Some((name, messages)) = members.next_array()
+                && [b"messages".as_slice(), b"input", b"contents"].contains(&name.raw())
+            {
+                self.opening = opening(messages)?;
+                return Ok(());
+            }
+            match members.next() {
+                Some(Ok((name, value))) => self.take(name, value),
+                Some(Err(_)) | None => return Err(TooShort),
+            }
+        }
+    }
+
+    /// Returns the conversation. `has_history` tells whether the model has spoken in it.
+    pub fn finish(self, has_history: bool) -> Conversation {
+        match (self.found, self.opening) {
+            (Some((_, id)), _) => Conversation::identified(&id),
+            (None, opening) if opening != 0 && has_history => Conversation::Continued { key: opening },
+            (None, opening) => Conversation::New { opening },
+        }
+    }
+}
+
+/// Returns the hash of the first text of the first user message, or 0 if it has none.
+fn opening(messages: Elements<'_>) -> Result<u64, TooShort> {
+    for message in messages {
+        let message = message.and_then(Message::read).map_err(|_| TooShort)?;
+        if message.role == Role::User {
+            let text = first_text(&message);
+            return Ok(text.map_or(0, |text| conversation_key(text.get(..OPENING_BYTES).unwrap_or(text))));
+        }
+    }
+    Err(TooShort)
+}
+
+fn first_text<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+    let content = message.members.content?;
+    let in_block = |block: Json<'a>| block.string().or_else(|| block.get("text").ok().flatten()?.string());
+    let text = match message.blocks() {
+        Some(blocks) => blocks.flatten().find_map(in_block),
+        None => content.string(),
+    };
+    text.map(RawStr::raw).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(paths: &[&str]) -> Vec<BodyMember> {
+        paths.iter().map(|path| BodyMember(path.split('.').map(str::to_owned).collect())).collect()
+    }
+
+    fn find(body: &str, has_history: bool) -> Conversation {
+        let members = members(&["conversation", "conversation.id", "metadata.session_id", "user"]);
+        let mut finder = ConversationFinder::new(&members);
+        let json = Json::root(body.as_bytes()).unwrap();
+        json.members().flatten().for_each(|(name, value)| finder.take(name, value));
+        let _ = finder.read_start(body.as_bytes());
+        finder.finish(has_history)
+    }
+
+    #[test]
+    fn the_first_member_of_the_list_that_holds_an_id_counts() {
+        for (body, id) in [
+            (r#"{"user": "u1", "metadata": {"session_id": "s1"}, "messages": []}"#, "s1"),
+            (r#"{"metadata": {"session_id": ""}, "messages": [], "user": "u1"}"#, "u1"),
+            (r#"{"user": 4711, "metadata": null, "messages": []}"#, "4711"),
+            (r#"{"conversation": {"id": "c1"}, "user": "u1", "input": "hello"}"#, "c1"),
+            (r#"{"conversation": "c2", "user": "u1", "input": "hello"}"#, "c2"),
+        ] {
+            assert_eq!(find(body, true), Conversation::identified(id.as_bytes()), "{body}");
+        }
+    }
+
+    #[test]
+    fn without_an_id_a_conversation_is_known_by_its_first_user_message() {
+        let key = conversation_key(b"Hello there");
+        let system = r#"{"role": "system", "content": "Be kind."}"#;
+        for body in [
+            r#"{"messages": [{"role": "user", "content": "Hello there"}, {"role": "assistant", "content": "Hi"}]}"#.to_owned(),
+            format!(r#"{{"model": "m", "messages": [{system}, {{"role": "user", "content": [{{"type": "text", "text": "Hello there", "cache_control": {{}}}}]}}]}}"#),
+            r#"{"contents": [{"role": "user", "parts": [{"text": "Hello there"}]}]}"#.to_owned(),
+            r#"{"input": [{"role": "developer", "content": "x"}, {"role": "user", "content": [{"type": "input_text", "text": "Hello there"}]}]}"#.to_owned(),
+        ] {
+            assert_eq!(find(&body, true), Conversation::Continued { key }, "{body}");
+            assert_eq!(find(&body, false), Conversation::New { opening: key }, "{body}");
+        }
+        let other = r#"{"messages": [{"role": "user", "content": "Hello there!"}]}"#;
+        assert_ne!(find(other, true), Conversation::Continued { key });
+        assert_eq!(find(r#"{"input": "Hello there"}"#, false), Conversation::default());
+    }
+
+    #[test]
+    fn the_start_of_a_body_may_be_too_short() {
+        let body = br#"{"model": "m", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "hello"}, "#;
+        let whole = ConversationFinder::new(&[]).read_start(body);
+        assert_eq!(whole, Ok(()), "what follows is not needed");
+        for len in 2..body.len() - 2 {
+            assert_eq!(ConversationFinder::new(&[]).read_start(&body[..len]), Err(TooShort), "{len} bytes");
+        }
+    }
+}
