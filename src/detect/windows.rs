@@ -34,7 +34,6 @@ impl Windows {
     /// Forgets everything, as an activation of the agent does.
     pub fn activate(&mut self) {
         self.generation += 1;
-        self.common = self.decoded(&self.common);
         self.slots.clear();
     }
 

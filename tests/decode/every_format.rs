@@ -199,7 +199,8 @@ fn a_response_with_an_error_status_is_a_failure_whatever_its_body_is() {
             let head = ResponseHead { status, content_type: b"application/json" };
             let mut reader = AnswerReader::new(api.format, head, std::rc::Rc::from([]), CAP);
             reader.push(&api.fixture("answer_text.json"));
-            assert_eq!(reader.finish(), Answer::Failed, "{} {status}", api.folder);
+            let expected = if status == 400 { Answer::Rejected(400) } else { Answer::Failed };
+            assert_eq!(reader.finish(), expected, "{} {status}", api.folder);
         }
     }
 }

@@ -69,8 +69,6 @@ fn prompt_and_input_are_read_if_there_are_no_messages() {
         ("/v1/completions", r#"{"prompt": "tell me a story"}"#),
         ("/v1/completions", r#"{"prompt": ["tell me a story"]}"#),
         ("/v1/responses", r#"{"input": "tell me a story"}"#),
-        ("/somewhere", r#"{"input": "tell me a story", "temperature": 1}"#),
-        ("/somewhere", r#"{"prompt": "tell me a story"}"#),
         (CHAT, r#"{"messages": [], "prompt": "tell me a story"}"#),
         (CHAT, r#"{"messages": null, "prompt": "tell me a story"}"#),
         (CHAT, r#"{"prompt": "tell me a story", "messages": null, "input": []}"#),

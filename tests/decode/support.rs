@@ -129,6 +129,12 @@ pub fn decode(path: &str, body: impl AsRef<[u8]>) -> Result<Turn, Unreadable> {
     decode_as(Counting::Progress, path, body)
 }
 
+/// Decodes a request for `progress` counting, whatever API it speaks.
+pub fn decode_any(path: &str, body: impl AsRef<[u8]>) -> Result<Turn, Unreadable> {
+    let reading = Reading { judge_unknown: true, ..Reading::new(Counting::Progress) };
+    request(path.as_bytes(), body.as_ref(), reading, &mut Fingerprinter::default())
+}
+
 /// Decodes a request.
 pub fn decode_as(counting: Counting, path: &str, body: impl AsRef<[u8]>) -> Result<Turn, Unreadable> {
     let mut text = Fingerprinter::default();

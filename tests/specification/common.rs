@@ -7,7 +7,7 @@ use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Score, Scorer};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
-use agent_kill_switch::detect::window::Call;
+use agent_kill_switch::detect::window::{Call, Window};
 use agent_kill_switch::detect::windows::{Place, Windows};
 use agent_kill_switch::fingerprint::Fingerprinter;
 use agent_kill_switch::turn::Format;
@@ -26,6 +26,8 @@ pub struct Agent {
     pub action: Action,
     pub windows: Windows,
     pub scores: Vec<Score>,
+    /// The conversation of the latest call.
+    latest: agent_kill_switch::turn::Conversation,
     /// The time of the next call, in milliseconds.
     pub now_ms: u64,
     text: Fingerprinter,
@@ -52,6 +54,7 @@ impl Agent {
             action: Action::Deactivate,
             windows: Windows::new(scorer),
             scores: Vec::new(),
+            latest: agent_kill_switch::turn::Conversation::default(),
             now_ms: 1_700_000_000_000,
             text: Fingerprinter::default(),
         }
@@ -66,8 +69,21 @@ impl Agent {
         let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
         let (score, place) = self.windows.score(&turn.conversation, call);
         self.scores.push(score);
+        self.latest = turn.conversation;
         let pending = Pending { request: sent.clone(), place, format: turn.format };
         (decide(&score, self.threshold, self.action), pending)
+    }
+
+    /// Scores a request whose answer will never be known.
+    pub fn ask_in_vain(&mut self, sent: &Request) -> Verdict {
+        let (verdict, pending) = self.ask(sent);
+        self.windows.attach_answer(pending.place, agent_kill_switch::turn::Answer::Unknown, self.now_ms);
+        verdict
+    }
+
+    /// Returns the window that has the latest call.
+    pub fn window(&self) -> &Window {
+        self.windows.window(&self.latest)
     }
 
     /// Reads the answer to a request, in pieces of a few bytes.

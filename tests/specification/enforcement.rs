@@ -61,7 +61,7 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         signals: score.signals,
         reason: String::new(),
         tools: Vec::new(),
-        matches: proxy.agent.scorer.matches(proxy.agent.windows.common()),
+        matches: proxy.agent.scorer.matches(proxy.agent.window()),
         excerpt: None,
     };
     serde_json::to_value(report).unwrap()

@@ -34,7 +34,7 @@ proptest! {
             let mut after = Agent::new();
             after.windows = agent.windows.clone();
             after.ask(&chat.request());
-            let (reason, _) = after.scorer.explain(after.windows.common(), &[name.to_owned()]);
+            let (reason, _) = after.scorer.explain(after.window(), &[name.to_owned()]);
             let in_window = &results[results.len().saturating_sub(20)..];
             let times = in_window.iter().filter(|result| **result == id).count();
             match numbers(&reason) {
@@ -60,7 +60,7 @@ fn weak_repeats_are_counted_one_by_one_though_two_of_them_score_as_one() {
         agent.work(&mut chat, step);
     }
     agent.ask(&chat.request());
-    let (reason, matches) = agent.scorer.explain(agent.windows.common(), &["run".to_owned()]);
+    let (reason, matches) = agent.scorer.explain(agent.window(), &["run".to_owned()]);
     assert_eq!(reason, "the same tool call run with the same result 5 times in the last 9 calls");
     assert_eq!((matches.len(), agent.last().signals.repeated_tool_calls), (4, 2));
 }
@@ -72,7 +72,7 @@ fn repeated_prompts_and_repeated_answers_are_told_apart() {
         alone.chat("Please go on with the plan.", &sentence(n));
         both.chat(&format!("Where is order #{}?", 7000 + n), "I cannot find that order in the system.");
     }
-    let reason = |agent: &Agent| agent.scorer.explain(agent.windows.common(), &[]).0;
+    let reason = |agent: &Agent| agent.scorer.explain(agent.window(), &[]).0;
     assert_eq!(reason(&alone), "the same input 4 times in the last 4 calls");
     assert_eq!(reason(&both), "the same input 4 times and the same answer 3 times in the last 4 calls");
 }
@@ -84,6 +84,6 @@ fn literal_counting_names_the_unchanging_message_and_the_tool() {
         agent.work(&mut chat, tool("run", json!({}), sentence(n)));
     }
     agent.call(&chat.request(), &Answer::text("done"));
-    let (reason, _) = agent.scorer.explain(agent.windows.common(), &["run".to_owned()]);
+    let (reason, _) = agent.scorer.explain(agent.window(), &["run".to_owned()]);
     assert_eq!(reason, "the same tool call run 5 times and the same input 6 times in the last 6 calls");
 }

@@ -122,7 +122,7 @@ fn row_21_two_requests_in_flight_each_answer_lands_on_its_own_call() {
     let mut expected = Agent::new();
     expected.chat(capital, paris);
     expected.chat(faust, goethe);
-    let answers = |agent: &Agent| agent.windows.common().calls().iter().map(|call| call.answer).collect::<Vec<_>>();
+    let answers = |agent: &Agent| agent.window().calls().iter().map(|call| call.answer).collect::<Vec<_>>();
     assert_eq!(answers(&agent), answers(&expected));
 }
 

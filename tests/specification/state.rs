@@ -9,7 +9,7 @@ use crate::proxy::Proxy;
 use crate::{COUNTINGS, fingerprint};
 
 fn prompts(agent: &Agent) -> Vec<Fingerprint> {
-    agent.windows.common().calls().iter().map(|call| call.input).collect()
+    agent.window().calls().iter().map(|call| call.input).collect()
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn response_hash_capture() {
             let mut request = crate::ask("Where is my order?");
             request.body["stream"] = json!(stream);
             let (_, pending) = agent.ask(&request);
-            assert_eq!(agent.windows.common().calls()[0].answer, Answer::Unknown);
+            assert_eq!(agent.window().calls()[0].answer, Answer::Unknown);
             // WHEN response is received from LLM
             agent.answer(&pending, &lab::Answer::text(text));
             // THEN response content SHALL be hashed and stored in window
-            let stored = agent.windows.common().calls()[0].answer;
+            let stored = agent.window().calls()[0].answer;
             assert_eq!(stored, Answer::Text(fingerprint(text)), "{counting:?}, stream: {stream}");
         }
     }
@@ -68,7 +68,7 @@ fn clear_window_on_activate() {
         proxy.sync(json!({"kill_switch_enabled": true, "counting": counting, "generation": 1}));
         // THEN loop detector sliding window for that agent SHALL be cleared
         assert_eq!(proxy.repeat(), None);
-        assert_eq!((proxy.agent.last().value(), proxy.agent.windows.common().calls().len()), (0.0, 1));
+        assert_eq!((proxy.agent.last().value(), proxy.agent.window().calls().len()), (0.0, 1));
         assert_eq!(proxy.refused_at(10), Some(5), "and the same loop is stopped again at its sixth, {counting}");
     }
 }
