@@ -235,8 +235,8 @@ impl<'a> Value<'a> {
 
     /// Decodes the details.
     pub fn details(&self) -> Details {
-        let bytes = self.policy.get(Record::BYTES..).unwrap_or_default();
-        if bytes.is_empty() { Details::default() } else { serde_json::from_slice(bytes).unwrap_or_default() }
+        let json = self.policy.get(Record::BYTES..).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
     }
 
     /// Encodes the value with another record and other details.

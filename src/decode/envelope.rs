@@ -57,7 +57,7 @@ pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
     let Ok(root) = Json::root(body) else { return envelope };
     let root = root.elements().next().and_then(Result::ok).unwrap_or(root);
-    let Ok(fields) = Fields::read(root, |_, _| {}) else { return envelope };
+    let Ok(fields) = Fields::read(root, &mut |_, _| {}) else { return envelope };
     let format = choose(by_path(path.as_bytes()), &fields);
     envelope.is_call = format != Format::Other;
     if envelope.is_call {

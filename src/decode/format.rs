@@ -32,7 +32,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads the members in one pass over the body, and calls `each` with all of them.
-    pub fn read(root: Json<'a>, mut each: impl FnMut(RawStr<'a>, Json<'a>)) -> Result<Self, Malformed> {
+    pub fn read(root: Json<'a>, each: &mut dyn FnMut(RawStr<'a>, Json<'a>)) -> Result<Self, Malformed> {
         let mut fields = Self::default();
         for member in root.members() {
             let (name, value) = member?;

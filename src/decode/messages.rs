@@ -22,7 +22,7 @@ impl<'a> Messages<'a> {
 
     /// Finds the conversation near the end of a body without reading what is before it: the last array whose last element
     /// has a role. Returns `None` if the input of the request comes in another way. Calls `each` with the members after it.
-    pub fn at_end_of(mut members: MembersBack<'a>, mut each: impl FnMut(RawStr<'a>, Json<'a>)) -> Option<Self> {
+    pub fn at_end_of(mut members: MembersBack<'a>, each: &mut dyn FnMut(RawStr<'a>, Json<'a>)) -> Option<Self> {
         loop {
             if let Some(mut list) = members.next_array()
                 && let Some(Ok(last)) = Message::next_of(&mut list)

@@ -94,7 +94,7 @@ pub fn end_of_request(
 ) -> Option<Turn> {
     let format = by_path(path)?;
     let mut finder = ConversationFinder::new(reading.session);
-    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?, |name, value| finder.take(name, value))?;
+    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?, &mut |name, value| finder.take(name, value))?;
     let mut turn = Turn { format, ..Turn::default() };
     let read = decode_conversation(messages, reading.counting, &mut turn, text);
     let input = text.finish();
@@ -118,7 +118,7 @@ fn decode_json(
     let mut finder = ConversationFinder::new(reading.session);
     // The common case: the path is known, and the messages are near the end of the body.
     if let Some(format) = of_path
-        && let Some(messages) = Messages::at_end_of(root.members_back(), |name, value| finder.take(name, value))
+        && let Some(messages) = Messages::at_end_of(root.members_back(), &mut |name, value| finder.take(name, value))
     {
         let mut turn = Turn { format, ..Turn::default() };
         let has_history = decode_conversation(messages, reading.counting, &mut turn, text)?;
@@ -129,7 +129,7 @@ fn decode_json(
         turn.conversation = reading.finish(finder, has_history);
         return Ok(turn);
     }
-    let fields = Fields::read(root, |name, value| finder.take(name, value))?;
+    let fields = Fields::read(root, &mut |name, value| finder.take(name, value))?;
     let mut turn = Turn { format: choose(of_path, &fields), ..Turn::default() };
     let mut has_history = false;
     match turn.format {
@@ -164,7 +164,7 @@ fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) 
     let mut turn = Turn::default();
     let mut calls = ToolCalls::default();
     for element in root.elements() {
-        let fields = Fields::read(element?, |name, value| finder.take(name, value))?;
+        let fields = Fields::read(element?, &mut |name, value| finder.take(name, value))?;
         match choose(None, &fields) {
             Format::Mcp => {
                 turn.format = Format::Mcp;

@@ -51,6 +51,7 @@ impl<'a> ConversationFinder<'a> {
     }
 
     /// Looks at a member of the body.
+    #[inline(never)] // most members are of no interest, and walking them must stay small
     pub fn take(&mut self, name: RawStr<'_>, value: Json<'_>) {
         let limit = self.found.as_ref().map_or(self.members.len(), |(index, _)| *index);
         let better = self.members.iter().take(limit).enumerate();
@@ -62,6 +63,7 @@ impl<'a> ConversationFinder<'a> {
 
     /// Reads the start of a body: the members before the messages, and the first user message. A whole body may be too
     /// short as well, if it has no user message.
+    #[inline(never)]
     pub fn read_start(&mut self, body: &[u8]) -> Result<(), TooShort> {
         let Some(mut members) = Members::at_start_of(body) else { return Ok(()) };
         loop {

@@ -130,7 +130,8 @@ impl PolicySync {
                 Ok(())
             }
             Some(answer) if answer.status == 200 => {
-                let answer = serde_json::from_slice(&answer.body)
+                // From a text, as everything else is: a second way to read would be compiled in addition.
+                let answer = serde_json::from_str(&String::from_utf8_lossy(&answer.body))
                     .map_err(|error| format!("an answer that cannot be read: {error}"))?;
                 self.apply(host, now_ms, answer)
             }

@@ -101,6 +101,13 @@ impl<'a> Json<'a> {
     /// Returns the values of several members, in one pass.
     pub fn pick<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], Malformed> {
         let mut found = [None; N];
+        self.pick_into(&names, &mut found)?;
+        Ok(found)
+    }
+
+    /// Takes slices and is never inlined, so that it is compiled once rather than for each number of names.
+    #[inline(never)]
+    fn pick_into(self, names: &[&str], found: &mut [Option<Self>]) -> Result<(), Malformed> {
         for member in self.members() {
             let (key, value) = member?;
             for (slot, name) in found.iter_mut().zip(names) {
@@ -109,7 +116,7 @@ impl<'a> Json<'a> {
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     fn inside(self) -> &'a [u8] {

@@ -1,6 +1,6 @@
 //! The memory of an agent: bytes of shared data, and Envoy's memory as Envoy reports it.
 
-use agent_kill_switch::agent::Record;
+use agent_kill_switch::agent::record::Record;
 use agent_kill_switch::shared::agent_key;
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
