@@ -121,7 +121,7 @@ fn why(event: &Event) -> Markup {
 /// Says until when a conversation is stopped, if the event stopped one.
 fn stopped_until(detail: &Map<String, Value>) -> String {
     match detail.get("until").and_then(Value::as_str).and_then(parse_rfc3339) {
-        Some(until_ms) => format!(" is stopped until {}; the agent goes on", clock(until_ms)),
+        Some(until_ms) => format!(" was stopped until {}; the agent itself goes on", clock(until_ms)),
         None => String::new(),
     }
 }

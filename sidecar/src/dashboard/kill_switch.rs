@@ -167,7 +167,8 @@ const ACTIONS: [(&str, &str); 3] = [
 const COUNTINGS: [(&str, &str); 2] =
     [("progress", "progress (repeats that bring nothing new)"), ("literal", "literal (every repeat)")];
 
-const SCOPES: [(&str, &str); 2] = [("agent", "the agent"), ("session", "only the conversation that loops")];
+const SCOPES: [(&str, &str); 2] =
+    [("agent", "agent (the whole agent)"), ("session", "session (only the conversation)")];
 
 fn choice(name: &str, chosen: &str, may_change: bool, options: &[(&str, &str)]) -> Markup {
     html! {

@@ -248,7 +248,7 @@ async fn stopped_conversations_are_listed_and_go_on_at_the_press_of_a_button() {
         "the same prompt and the same answer",
         "2024-01-15 11:30:00 UTC",
         "Let it go on",
-        "is stopped until 2024-01-15 11:30:00 UTC; the agent goes on",
+        "was stopped until 2024-01-15 11:30:00 UTC; the agent itself goes on",
         "■ conversation stopped",
     ] {
         assert!(text.contains(part), "{part} in {text}");
