@@ -2,6 +2,7 @@
 //!
 //! The reader may have been woken up by it, so it also says what state the agent is in now.
 
+use agent_kill_switch::wire::Scope;
 use serde_json::{Map, Value};
 
 use crate::model::{Delivery, NoticeKind};
@@ -22,30 +23,16 @@ impl Message {
         let data = payload.get("data").and_then(Value::as_object).unwrap_or(&empty);
         let text = |member: &str| data.get(member).and_then(Value::as_str).unwrap_or_default();
         let agent = &delivery.agent_id;
-        let (subject, state_now) = match delivery.kind {
-            NoticeKind::KillSwitch => (
-                format!("Agent {agent} was deactivated by the kill switch"),
-                "All its requests are refused until somebody activates it.",
-            ),
-            NoticeKind::Blocked => (
-                format!("Agent {agent} is temporarily blocked because it is in a loop"),
-                "Its requests are refused for a short time and then allowed again.",
-            ),
-            NoticeKind::WouldKill => (
-                format!("[dry run] Agent {agent} would have been deactivated by the kill switch"),
-                "Nothing was stopped, because this agent's action is observe.",
-            ),
-            NoticeKind::Activated => (format!("Recovered: agent {agent} is active again"), ""),
-            NoticeKind::Test => ("Test notice: alerts of the kill switch arrive here".to_owned(), ""),
-        };
+        let (subject, state_now) = headline(delivery, data);
         let details = [
             ("Why", text("reason").to_owned()),
+            ("Conversation", session_name(data).unwrap_or_default().to_owned()),
             ("Score", score(data)),
             ("Signals", signals(data)),
             ("Tools", tools(data)),
             ("By", actor(data)),
             ("At", payload.get("timestamp").and_then(Value::as_str).unwrap_or_default().to_owned()),
-            ("Now", state_now.to_owned()),
+            ("Now", state_now),
         ];
         let given = details.into_iter().filter(|(_, value)| !value.is_empty());
         let mut lines: Vec<_> = given.map(|(label, value)| format!("{label}: {value}")).collect();
@@ -54,6 +41,39 @@ impl Message {
             lines.push(format!("{}/agents/{id}", base.trim_end_matches('/')));
         }
         Self { subject, lines }
+    }
+}
+
+/// Returns the subject, and the state that the agent or the conversation is in now.
+fn headline(delivery: &Delivery, data: &Map<String, Value>) -> (String, String) {
+    let agent = &delivery.agent_id;
+    let conversation = format!("Conversation {} of agent {agent}", session_name(data).unwrap_or_default());
+    let until = data.get("until").and_then(Value::as_str).unwrap_or_default();
+    let refused_until = format!("Its requests are refused until {until}; the agent itself goes on.");
+    let observed = "Nothing was stopped, because this agent's action is observe.".to_owned();
+    match (delivery.kind, delivery.scope) {
+        (NoticeKind::KillSwitch, Scope::Agent) => (
+            format!("Agent {agent} was deactivated by the kill switch"),
+            "All its requests are refused until somebody activates it.".to_owned(),
+        ),
+        (NoticeKind::KillSwitch, Scope::Session) => {
+            (format!("{conversation} was stopped by the kill switch"), refused_until)
+        }
+        (NoticeKind::Blocked, Scope::Agent) => (
+            format!("Agent {agent} is temporarily blocked because it is in a loop"),
+            "Its requests are refused for a short time and then allowed again.".to_owned(),
+        ),
+        (NoticeKind::Blocked, Scope::Session) => {
+            (format!("{conversation} is temporarily blocked because it is in a loop"), refused_until)
+        }
+        (NoticeKind::WouldKill, Scope::Agent) => {
+            (format!("[dry run] Agent {agent} would have been deactivated by the kill switch"), observed)
+        }
+        (NoticeKind::WouldKill, Scope::Session) => {
+            (format!("[dry run] {conversation} would have been stopped by the kill switch"), observed)
+        }
+        (NoticeKind::Activated, _) => (format!("Recovered: agent {agent} is active again"), String::new()),
+        (NoticeKind::Test, _) => ("Test notice: alerts of the kill switch arrive here".to_owned(), String::new()),
     }
 }
 
@@ -75,6 +95,13 @@ fn signals(data: &Map<String, Value>) -> String {
 pub(crate) fn tools(data: &Map<String, Value>) -> String {
     let names = data.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     names.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the id of the conversation in the detail of an event, or its key if the client sent no id.
+pub(crate) fn session_name(data: &Map<String, Value>) -> Option<&str> {
+    let session = data.get("session").and_then(Value::as_str)?;
+    let key = session.strip_prefix("conversation ");
+    Some(key.filter(|key| data.get("session_key").is_some_and(|own| own == key)).unwrap_or(session))
 }
 
 fn actor(data: &Map<String, Value>) -> String {

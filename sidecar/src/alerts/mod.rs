@@ -25,7 +25,7 @@ mod target;
 pub use address::is_public;
 pub use email::{Mailer, SmtpError};
 pub use guard::{Guard, Lookup, SystemLookup};
-pub(crate) use message::tools;
+pub(crate) use message::{session_name, tools};
 pub use target::masked;
 
 /// The operator's settings for alerts.

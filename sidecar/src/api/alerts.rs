@@ -1,5 +1,6 @@
 //! `/v1/alerts`: alert rules, test notices, and the history of deliveries. A webhook's secret is shown once.
 
+use agent_kill_switch::wire::Scope;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -103,6 +104,7 @@ pub(super) struct DeliveryView {
     rule_id: String,
     channel: Channel,
     kind: NoticeKind,
+    scope: Scope,
     agent_id: String,
     event_id: Option<u64>,
     status: DeliveryStatus,
@@ -123,6 +125,7 @@ impl From<Delivery> for DeliveryView {
             rule_id: delivery.rule_id,
             channel: delivery.channel,
             kind: delivery.kind,
+            scope: delivery.scope,
             agent_id: delivery.agent_id,
             event_id: delivery.event_id,
             status: delivery.status,

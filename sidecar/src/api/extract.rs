@@ -6,21 +6,22 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::body::Object;
 use super::problem::{Problem, Result};
 use crate::service::{Caller, Identity, Precondition};
 
-/// The one id in the path, percent-decoded. The service checks whether it is a valid one.
-pub(super) struct PathId(pub String);
+/// The id in the path, percent-decoded, or several ids as a tuple. The service checks whether they are valid.
+pub(super) struct PathId<T = String>(pub T);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathId {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathId<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let refused = |error: PathRejection| {
-            // With one text in the path, the only thing that can go wrong is that it is not UTF-8.
+            // With nothing but texts in the path, the only thing that can go wrong is that one is not UTF-8.
             let field = if let PathRejection::FailedToDeserializePathParams(error) = &error
                 && let ErrorKind::InvalidUtf8InPathParam { key } = error.kind()
             {

@@ -1,7 +1,7 @@
 //! `/v1/agents/{agent_id}/kill-switch`: only the kill switch settings of an agent.
 
 use agent_kill_switch::policy::highest_score;
-use agent_kill_switch::wire::{Action, Counting};
+use agent_kill_switch::wire::{Action, Counting, Scope};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -21,6 +21,10 @@ struct KillSwitchView {
     action: Action,
     counting: Counting,
     retry_after_seconds: u32,
+    idle_reset_seconds: u32,
+    scope: Scope,
+    session_stop_seconds: u32,
+    escalate_after: u32,
     /// The highest score that a window of this size can reach. The threshold must be below it.
     highest_score: f64,
 }
@@ -34,6 +38,10 @@ fn shown(agent: &Agent) -> Response {
         action: policy.action,
         counting: policy.counting,
         retry_after_seconds: policy.retry_after_seconds,
+        idle_reset_seconds: policy.idle_reset_seconds,
+        scope: policy.scope,
+        session_stop_seconds: policy.session_stop_seconds,
+        escalate_after: policy.escalate_after,
         highest_score: highest_score(policy.kill_switch_window_size),
     };
     ([etag(agent.rev)], Json(view)).into_response()

@@ -36,6 +36,7 @@ mod openapi;
 pub(crate) mod page;
 mod params;
 pub(crate) mod problem;
+mod sessions;
 mod tokens;
 
 pub use metrics::install_recorder;
@@ -103,6 +104,8 @@ pub fn routes() -> Vec<Route> {
         route(Method::POST, "/v1/agents/{agent_id}/activate", OPERATOR, agents::activate),
         route(Method::POST, "/v1/agents/{agent_id}/deactivate", OPERATOR, agents::deactivate),
         route(Method::GET, "/v1/agents/{agent_id}/scores", VIEWER, agents::scores),
+        route(Method::GET, "/v1/agents/{agent_id}/sessions", VIEWER, sessions::list),
+        route(Method::POST, "/v1/agents/{agent_id}/sessions/{session_key}/resume", OPERATOR, sessions::resume),
         route(Method::GET, "/v1/events", VIEWER, events::list),
         route(Method::GET, "/v1/alerts", VIEWER, alerts::list),
         route(Method::POST, "/v1/alerts", OPERATOR, alerts::create),

@@ -1,12 +1,13 @@
-//! `kill-switch agents`: lists agents, activates and deactivates them, and changes their policies.
+//! `kill-switch agents`: lists agents and their stopped conversations, activates and deactivates them, and changes their
+//! policies.
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value};
 
 use super::CliError;
-use super::client::{ServerOptions, path};
-use super::output::{Format, cell, print_json, print_list};
+use super::client::{PAGE, ServerOptions, path};
+use super::output::{Format, cell, cells, list, print_json, print_list};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum AgentsCommand {
@@ -20,6 +21,10 @@ pub(super) enum AgentsCommand {
     Deactivate(Switch),
     /// Change an agent's policy; creates the agent if there is none
     Set(Set),
+    /// List the conversations of an agent that are stopped, the newest first
+    Sessions(Target),
+    /// Let a stopped conversation go on; its window starts empty
+    Resume(Resume),
 }
 
 #[derive(Args, Debug)]
@@ -52,6 +57,23 @@ pub(super) struct Target {
 pub(super) struct Switch {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    note: Note,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Resume {
+    #[command(flatten)]
+    target: Target,
+    /// The conversation's key, as `sessions` lists it
+    session_key: String,
+    #[command(flatten)]
+    note: Note,
+}
+
+/// Why a change is made, and by whom.
+#[derive(Args, Debug)]
+struct Note {
     /// The reason, which the event records
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -82,6 +104,18 @@ pub(super) struct Set {
     /// How long the action block refuses requests
     #[arg(long, value_name = "SECONDS")]
     retry_after: Option<f64>,
+    /// After how long a silence a run is over, 0 to 86400; 0 means never
+    #[arg(long, value_name = "SECONDS")]
+    idle_reset_seconds: Option<f64>,
+    /// What a loop stops: agent or session
+    #[arg(long)]
+    scope: Option<String>,
+    /// How long the scope session stops a conversation, 1 to 604800
+    #[arg(long, value_name = "SECONDS")]
+    session_stop_seconds: Option<f64>,
+    /// How many conversations stopped within an hour deactivate the agent, 0 to 64; 0 means never
+    #[arg(long, value_name = "N")]
+    escalate_after: Option<f64>,
     /// A name for people
     #[arg(long)]
     name: Option<String>,
@@ -98,6 +132,8 @@ impl AgentsCommand {
             Self::Activate(switch) => switch.run("activate").await,
             Self::Deactivate(switch) => switch.run("deactivate").await,
             Self::Set(set) => set.run().await,
+            Self::Sessions(target) => target.sessions().await,
+            Self::Resume(resume) => resume.run().await,
         }
     }
 }
@@ -124,15 +160,42 @@ impl Target {
             Format::Table => print_list(Format::Table, vec![agent], HEADING, row),
         }
     }
+
+    async fn sessions(self) -> Result<(), CliError> {
+        let path = format!("{}?limit={PAGE}", path(["agents", &self.agent_id, "sessions"]));
+        let page = self.server.client()?.get(&path).await?;
+        if page.get("next_cursor").is_some_and(|cursor| !cursor.is_null()) {
+            eprintln!("kill-switch: there are more than {PAGE} stopped conversations; the others are not listed");
+        }
+        print_list(self.server.format, list(&page, "sessions"), SESSION_HEADING, session_row)
+    }
 }
 
 impl Switch {
     async fn run(self, verb: &str) -> Result<(), CliError> {
-        let body = object([("reason", self.reason.map(Value::from)), ("by", self.by.map(Value::from))]);
         let client = self.target.server.client()?;
         let path = path(["agents", &self.target.agent_id, verb]);
-        let agent = client.send(client.request(Method::POST, &path).json(&body)).await?;
+        let agent = client.send(client.request(Method::POST, &path).json(&self.note.body())).await?;
         self.target.show(agent)
+    }
+}
+
+impl Resume {
+    async fn run(self) -> Result<(), CliError> {
+        let server = &self.target.server;
+        let client = server.client()?;
+        let path = path(["agents", &self.target.agent_id, "sessions", &self.session_key, "resume"]);
+        let session = client.send(client.request(Method::POST, &path).json(&self.note.body())).await?;
+        match server.format {
+            Format::Json => print_json(&session),
+            Format::Table => print_list(Format::Table, vec![session], SESSION_HEADING, session_row),
+        }
+    }
+}
+
+impl Note {
+    fn body(self) -> Map<String, Value> {
+        object([("reason", self.reason.map(Value::from)), ("by", self.by.map(Value::from))])
     }
 }
 
@@ -148,6 +211,10 @@ impl Set {
             ("action", self.action.map(Value::from)),
             ("counting", self.counting.map(Value::from)),
             ("retry_after_seconds", self.retry_after.map(Value::from)),
+            ("idle_reset_seconds", self.idle_reset_seconds.map(Value::from)),
+            ("scope", self.scope.map(Value::from)),
+            ("session_stop_seconds", self.session_stop_seconds.map(Value::from)),
+            ("escalate_after", self.escalate_after.map(Value::from)),
         ]);
         let agent = match client.send(client.request(Method::PATCH, &path).json(&body)).await {
             // A policy may be set before the agent's first request. The condition keeps this PUT from overwriting an
@@ -167,9 +234,16 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Val
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-const HEADING: [&str; 8] = ["AGENT", "STATE", "KILL SWITCH", "WINDOW", "THRESHOLD", "ACTION", "COUNTING", "LAST SEEN"];
+const SESSION_HEADING: [&str; 6] = ["KEY", "SESSION", "ACTION", "STOPPED", "UNTIL", "REASON"];
 
-fn row(agent: &Value) -> [String; 8] {
+fn session_row(session: &Value) -> [String; 6] {
+    cells(session, ["session_key", "session", "action", "stopped", "until", "reason"])
+}
+
+const HEADING: [&str; 9] =
+    ["AGENT", "STATE", "KILL SWITCH", "WINDOW", "THRESHOLD", "ACTION", "SCOPE", "COUNTING", "LAST SEEN"];
+
+fn row(agent: &Value) -> [String; 9] {
     let is = |member: &str| agent.get(member).and_then(Value::as_bool).unwrap_or_default();
     let by_kill_switch = agent.get("deactivated_by").and_then(Value::as_str) == Some("kill_switch");
     let state = match (is("active"), by_kill_switch) {
@@ -184,6 +258,7 @@ fn row(agent: &Value) -> [String; 8] {
         cell(agent, "kill_switch_window_size"),
         cell(agent, "kill_switch_threshold"),
         cell(agent, "action"),
+        cell(agent, "scope"),
         cell(agent, "counting"),
         cell(agent, "last_seen"),
     ]

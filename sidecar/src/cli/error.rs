@@ -12,7 +12,7 @@ Exit codes:
   1  failure, also of a check of `doctor` or of `replay --expect`
   2  the command line cannot be understood
   3  no token, or one that is not valid or not allowed to do this
-  4  there is no such agent, token or alert rule
+  4  there is no such agent, stopped conversation, token or alert rule
   5  refused: a value is out of bounds, or the agent has changed in the meantime
   6  the server cannot be reached, or its answer makes no sense";
 

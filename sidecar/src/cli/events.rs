@@ -78,7 +78,7 @@ impl List {
         let Self { since, until, limit, filter } = self;
         let parameters = filter.parameters([("since", since), ("until", until)]);
         let (events, _) = filter.server.client()?.pages("events", &parameters, limit).await?;
-        let heading = ["ID", "AT", "EVENT", "AGENT", "SCORE", "ACTOR", "REASON"];
+        let heading = ["ID", "AT", "EVENT", "AGENT", "SESSION", "SCORE", "ACTOR", "REASON"];
         print_list(filter.server.format, events, heading, row)
     }
 }
@@ -123,6 +123,6 @@ fn id(event: &Value) -> u64 {
     event.get("id").and_then(Value::as_u64).unwrap_or_default()
 }
 
-fn row(event: &Value) -> [String; 7] {
-    cells(event, ["id", "at", "event_type", "agent_id", "score", "actor", "reason"])
+fn row(event: &Value) -> [String; 8] {
+    cells(event, ["id", "at", "event_type", "agent_id", "session", "score", "actor", "reason"])
 }

@@ -34,7 +34,7 @@ pub struct Cli {
 enum Command {
     /// Run the sidecar
     Serve(Box<ServeOptions>),
-    /// List, show, change, activate and deactivate agents
+    /// List, show, change, activate and deactivate agents, and let stopped conversations go on
     #[command(subcommand)]
     Agents(agents::AgentsCommand),
     /// List events, or follow them

@@ -1,4 +1,4 @@
-//! The page of one agent: why it is inactive, its kill switch, its scores and its events.
+//! The page of one agent: why it is inactive, its stopped conversations, its kill switch, its scores and its events.
 
 use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
 use axum::extract::{Path, State};
@@ -16,7 +16,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
-use super::{Dashboard, events};
+use super::{Dashboard, events, sessions};
 use crate::api::problem::status;
 use crate::model::{Event, EventType};
 use crate::service::{Change, Error, Names};
@@ -26,6 +26,8 @@ use crate::store::{EventQuery, EventRange};
 const SCORES: u32 = 120;
 /// How many events the page lists.
 const EVENTS: u32 = 20;
+/// How many stopped conversations the page lists.
+const STOPS: u32 = 100;
 /// How many kills are marked in the timeline.
 const KILLS: u32 = 10;
 
@@ -45,12 +47,16 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
     let scores = service.scores(agent_id, 0, SCORES).await?;
     let kills = latest(dashboard, agent_id, Some(EventType::KillSwitch), KILLS).await?;
     let deactivation = match agent.policy.deactivated_by {
-        Some(DeactivatedBy::KillSwitch) => kills.first().cloned(),
+        Some(DeactivatedBy::KillSwitch) => kills.iter().find(|kill| !is_about_session(kill)).cloned(),
         _ => latest(dashboard, agent_id, Some(EventType::Deactivated), 1).await?.pop(),
     };
+    let stops = service.stopped_sessions(agent_id, None, STOPS).await?;
     let recent = latest(dashboard, agent_id, None, EVENTS).await?;
     let (oldest, now_ms) = (scores.first().map_or(0, |sample| sample.at_ms), service.now());
-    let marks: Vec<_> = kills.iter().map(|kill| kill.body.at_ms).filter(|at_ms| *at_ms >= oldest).collect();
+    let kills_shown = kills.iter().filter(|kill| kill.body.at_ms >= oldest);
+    let marks: Vec<_> = kills_shown
+        .map(|kill| (kill.body.at_ms, if is_about_session(kill) { "conversation stopped" } else { "killed" }))
+        .collect();
     let title = if agent.name.is_empty() { agent.id() } else { &agent.name };
     Ok(Page { title, here: "/", visitor }.with(html! {
         (flash(&feedback.did, &agent.policy, visitor))
@@ -72,6 +78,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
             }
             @if !agent.policy.active { (banner(&agent, deactivation.as_ref(), visitor, now_ms)) }
         }
+        div #sessions data-live { @if !stops.is_empty() { (sessions::card(&stops, visitor, now_ms)) } }
         div.columns {
             div {
                 section.card aria-labelledby="scores" {
@@ -82,7 +89,11 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
                         } @else { (timeline(&scores, agent.policy.kill_switch_threshold, &marks)) }
                     }
                 }
-                div #matching data-live { @if let Some(kill) = kills.first() { (matches(kill)) } }
+                div #matching data-live {
+                    @if let Some(kill) = kills.iter().find(|kill| kill.body.detail.contains_key("matches")) {
+                        (matches(kill))
+                    }
+                }
                 section.card aria-labelledby="recent" {
                     h2 #recent { "Events" }
                     div #events data-live { (events::table(&recent, now_ms, events::Agents::Hidden)) }
@@ -92,6 +103,11 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
             (card(&agent, feedback, visitor))
         }
     }))
+}
+
+/// Whether a kill stopped one conversation, and not the agent.
+fn is_about_session(kill: &Event) -> bool {
+    kill.body.detail.get("scope").is_some_and(|scope| scope == "session")
 }
 
 async fn latest(
@@ -113,6 +129,7 @@ fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
         "on" => "The kill switch is on.",
         "off" => "The kill switch is off.",
         "activated" => "Activated. Its window was cleared.",
+        "resumed" => "The conversation goes on.",
         "deactivated" if policy.deactivated_by == Some(DeactivatedBy::Manual) => "Deactivated.",
         _ => return html! {},
     };
@@ -133,7 +150,7 @@ pub(super) async fn reloaded(_: Visitor, Path(id): Path<String>) -> Redirect {
     Redirect::to(&agent_path(&id))
 }
 
-fn back(agent_id: &str, did: &str) -> Response {
+pub(super) fn back(agent_id: &str, did: &str) -> Response {
     Redirect::to(&format!("{}?did={did}", agent_path(agent_id))).into_response()
 }
 
@@ -151,7 +168,17 @@ pub(super) async fn toggle(State(dashboard): State<Dashboard>, Path(id): Path<St
 }
 
 pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Response> {
-    let settings = ["window_size", "threshold", "action", "counting", "retry_after_seconds"];
+    let settings = [
+        "window_size",
+        "threshold",
+        "action",
+        "counting",
+        "retry_after_seconds",
+        "scope",
+        "session_stop_seconds",
+        "escalate_after",
+        "idle_reset_seconds",
+    ];
     let body = object(settings.map(|name| (name, form.fields.value(name))));
     let saved = match Change::parse(&body, Names::KillSwitch) {
         Ok(change) => dashboard.service.patch_agent(&id, &change, &form.visitor.caller()).await,

@@ -1,5 +1,6 @@
 //! The alert rules, the form for a new one, and the history of deliveries.
 
+use agent_kill_switch::wire::Scope;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
@@ -206,6 +207,7 @@ fn deliveries(history: &[Delivery], rules: &[AlertRule], now_ms: Millis) -> Mark
                 td { (ago(one.created_ms, now_ms)) }
                 td {
                     span class={ "kind " (one.kind.as_str()) } { (one.kind.as_str()) }
+                    @if one.scope == Scope::Session { " conversation of" }
                     @if !one.agent_id.is_empty() {
                         " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } }
                     }

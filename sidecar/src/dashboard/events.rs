@@ -2,14 +2,15 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::error::Result;
 use super::layout::Page;
 use super::query::{Fields, agent_path, query};
-use super::show::{ago, number};
+use super::show::{ago, clock, number};
 use super::visitor::Visitor;
 use super::{Dashboard, show};
+use crate::alerts::session_name;
 use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
 use crate::model::{Event, EventType, Millis};
@@ -105,12 +106,23 @@ fn why(event: &Event) -> Markup {
         @if let (Some(score), Some(threshold)) = (figure("score"), figure("threshold")) {
             span.faint { "score " (number(score)) " > " (number(threshold)) }
         }
+        @if let Some(name) = session_name(detail) {
+            span.change { "conversation " bdi { (name) } (stopped_until(detail)) }
+        }
         @for (field, change) in changes.into_iter().flatten() {
             span.change {
                 (field.trim_start_matches("kill_switch_")) " "
                 bdi { (text(change.get("from"))) } " → " bdi { (text(change.get("to"))) }
             }
         }
+    }
+}
+
+/// Says until when a conversation is stopped, if the event stopped one.
+fn stopped_until(detail: &Map<String, Value>) -> String {
+    match detail.get("until").and_then(Value::as_str).and_then(parse_rfc3339) {
+        Some(until_ms) => format!(" was stopped until {}; the agent itself goes on", clock(until_ms)),
+        None => String::new(),
     }
 }
 

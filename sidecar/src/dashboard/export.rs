@@ -20,8 +20,8 @@ use crate::store::EventRange;
 
 /// How many events are read from the database at a time.
 const PAGE: u32 = 500;
-const COLUMNS: [&str; 10] =
-    ["id", "at", "event_type", "agent_id", "generation", "actor", "reason", "score", "threshold", "detail"];
+const COLUMNS: [&str; 11] =
+    ["id", "at", "event_type", "agent_id", "generation", "actor", "reason", "score", "threshold", "session", "detail"];
 
 /// Writes events in one of the formats. The flag says whether they are the first of the file.
 type Write = fn(&[Event], bool) -> io::Result<Vec<u8>>;
@@ -80,6 +80,7 @@ fn csv(events: &[Event], is_first: bool) -> io::Result<Vec<u8>> {
             body.reason.clone(),
             number("score"),
             number("threshold"),
+            body.detail.get("session").and_then(Value::as_str).unwrap_or_default().to_owned(),
             Value::Object(body.detail.clone()).to_string(),
         ];
         writer.write_record(row.map(without_formula))?;
@@ -121,7 +122,7 @@ mod tests {
                 detail: Map::new(),
             };
             let row = csv(&[Event { id: 7, body }], false).unwrap();
-            let expected = format!("7,1970-01-01T00:00:00.000Z,deactivated,a,1,dashboard,{written},,,{{}}\r\n");
+            let expected = format!("7,1970-01-01T00:00:00.000Z,deactivated,a,1,dashboard,{written},,,,{{}}\r\n");
             assert_eq!(String::from_utf8(row).unwrap(), expected);
         }
     }

@@ -1,7 +1,10 @@
 //! The Kill Switch card: the toggle, the settings with their bounds, and a preview of what other settings would have
 //! done.
 
-use agent_kill_switch::policy::{MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, highest_score};
+use agent_kill_switch::policy::{
+    MAX_IDLE_RESET_SECONDS, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS, MAX_WINDOW_SIZE,
+    MIN_WINDOW_SIZE, highest_score,
+};
 use agent_kill_switch::wire::AgentPolicy;
 use maud::{Markup, html};
 
@@ -20,6 +23,10 @@ fn saved(policy: &AgentPolicy) -> Fields {
         ("action", policy.action.as_str().to_owned()),
         ("counting", policy.counting.as_str().to_owned()),
         ("retry_after_seconds", policy.retry_after_seconds.to_string()),
+        ("scope", policy.scope.as_str().to_owned()),
+        ("session_stop_seconds", policy.session_stop_seconds.to_string()),
+        ("escalate_after", policy.escalate_after.to_string()),
+        ("idle_reset_seconds", policy.idle_reset_seconds.to_string()),
     ])
 }
 
@@ -89,18 +96,22 @@ pub(super) fn card(agent: &Agent, feedback: &AgentFeedback, visitor: &Visitor) -
 fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup {
     let saved = saved(&agent.policy);
     let text = |name: &str| feedback.typed.as_ref().unwrap_or(&saved).text(name);
-    let size = text("window_size").parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
-    html! {
-        div.field {
-            label for="window_size" { "Window size" }
-            input #window_size type="number" name="window_size" min=(MIN_WINDOW_SIZE) max=(MAX_WINDOW_SIZE) step="1"
-                required value=(text("window_size")) aria-describedby="window_hint"
-                aria-invalid=[feedback.invalid("window_size")] disabled[!may_change];
-            p.hint #window_hint {
-                "How many calls are compared, including the current one: "
-                (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
+    let whole = |name: &str, label: &str, (min, max): (u32, u32), hint: Markup| {
+        html! {
+            div.field {
+                label for=(name) { (label) }
+                input id=(name) type="number" name=(name) min=(min) max=(max) step="1"
+                    required value=(text(name)) aria-describedby={ (name) "_hint" }
+                    aria-invalid=[feedback.invalid(name)] disabled[!may_change];
+                p.hint id={ (name) "_hint" } { (hint) }
             }
         }
+    };
+    let size = text("window_size").parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
+    html! {
+        (whole("window_size", "Window size", (MIN_WINDOW_SIZE, MAX_WINDOW_SIZE), html! {
+            "How many calls are compared, including the current one: " (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
+        }))
         div.field {
             label for="threshold" { "Threshold" }
             input #threshold type="number" name="threshold" min="0" step="any"
@@ -124,14 +135,27 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
             (choice("counting", text("counting"), may_change, &COUNTINGS))
             p.hint #counting_hint { "Which repeated calls count towards the score." }
         }
+        (whole("retry_after_seconds", "Block for (seconds)", (1, MAX_RETRY_AFTER_SECONDS), html! {
+            "Only used with the action block: 1 to " (MAX_RETRY_AFTER_SECONDS) "."
+        }))
         div.field {
-            label for="retry_after_seconds" { "Block for (seconds)" }
-            input #retry_after_seconds type="number" name="retry_after_seconds"
-                min="1" max=(MAX_RETRY_AFTER_SECONDS) step="1"
-                required value=(text("retry_after_seconds")) aria-describedby="retry_hint"
-                aria-invalid=[feedback.invalid("retry_after_seconds")] disabled[!may_change];
-            p.hint #retry_hint { "Only used with the action block: 1 to " (MAX_RETRY_AFTER_SECONDS) "." }
+            label for="scope" { "What a loop stops" }
+            (choice("scope", text("scope"), may_change, &SCOPES))
+            p.hint #scope_hint {
+                "Choose the conversation if this agent serves many users at once: the others then go on."
+            }
         }
+        (whole("session_stop_seconds", "Stop a conversation for (seconds)", (1, MAX_SESSION_STOP_SECONDS), html! {
+            "Only used if a loop stops the conversation: 1 to " (MAX_SESSION_STOP_SECONDS) "."
+        }))
+        (whole("escalate_after", "Deactivate the agent after (conversations)", (0, MAX_STOPPED_SESSIONS), html! {
+            "If this many conversations are stopped within an hour, the agent is deactivated: 0 (never) to "
+            (MAX_STOPPED_SESSIONS) "."
+        }))
+        (whole("idle_reset_seconds", "Start afresh after a silence of (seconds)", (0, MAX_IDLE_RESET_SECONDS), html! {
+            "Calls from before a longer silence are not compared with the next one: 0 (always compare) to "
+            (MAX_IDLE_RESET_SECONDS) "."
+        }))
     }
 }
 
@@ -142,6 +166,9 @@ const ACTIONS: [(&str, &str); 3] = [
 ];
 const COUNTINGS: [(&str, &str); 2] =
     [("progress", "progress (repeats that bring nothing new)"), ("literal", "literal (every repeat)")];
+
+const SCOPES: [(&str, &str); 2] =
+    [("agent", "agent (the whole agent)"), ("session", "session (only the conversation)")];
 
 fn choice(name: &str, chosen: &str, may_change: bool, options: &[(&str, &str)]) -> Markup {
     html! {

@@ -34,6 +34,7 @@ mod layout;
 mod live;
 mod login;
 mod query;
+mod sessions;
 mod show;
 mod timeline;
 mod visitor;
@@ -70,6 +71,7 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/agents/{agent_id}/preview", post(agent::preview).get(agent::reloaded))
         .route("/agents/{agent_id}/activate", post(agent::activate))
         .route("/agents/{agent_id}/deactivate", post(agent::deactivate))
+        .route("/agents/{agent_id}/sessions/{session_key}/resume", post(sessions::resume))
         .route("/alerts", get(alerts::page).post(alerts::create))
         .route("/alerts/{rule_id}/test", post(alerts::test))
         .route("/alerts/{rule_id}/switch", post(alerts::switch))

@@ -16,8 +16,9 @@ const LEFT: f64 = 34.0;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 18.0;
 
-/// Draws the latest scores as bars, with the threshold as a line and a mark for each kill.
-pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis]) -> Markup {
+/// Draws the latest scores as bars, with the threshold as a line and a mark for each kill. A kill has a time and a
+/// word for what it did.
+pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[(Millis, &str)]) -> Markup {
     let highest = scores.iter().map(|sample| sample.score).fold(0.0, f64::max);
     let top = (threshold * 1.25).max(highest * 1.08);
     let y = |score: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (score / top).clamp(0.0, 1.0));
@@ -40,12 +41,12 @@ pub(super) fn timeline(scores: &[ScoreSample], threshold: f64, kills: &[Millis])
             line.threshold x1=(LEFT) x2=(WIDTH) y1=(y(threshold)) y2=(y(threshold)) {}
             text.scale.over x=(LEFT - 6.0) y=(y(threshold) + 4.0) { (number(threshold)) }
             text.threshold x=(LEFT + 2.0) y=(y(threshold) - 5.0) { "threshold" }
-            @for kill in kills {
-                @let at = x(scores.iter().filter(|sample| sample.at_ms <= *kill).count());
+            @for (at_ms, word) in kills {
+                @let at = x(scores.iter().filter(|sample| sample.at_ms <= *at_ms).count());
                 @let (shift, anchor) = if at > WIDTH / 2.0 { (-5.0, "end") } else { (5.0, "start") };
                 line.kill x1=(at) x2=(at) y1=(TOP - 6.0) y2=(y(0.0)) {}
                 text.kill x=(at + shift) y=(TOP + 4.0) text-anchor=(anchor) {
-                    "■ killed" title { "Killed at " (clock(*kill)) }
+                    "■ " (word) title { (word) " at " (clock(*at_ms)) }
                 }
             }
             @if let (Some(first), Some(last)) = (scores.first(), scores.last()) {

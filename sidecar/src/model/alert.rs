@@ -1,5 +1,7 @@
 //! Alert rules, and the notices that are delivered under them.
 
+use agent_kill_switch::wire;
+
 use super::words::words;
 use super::{EventType, Millis};
 
@@ -53,11 +55,11 @@ impl std::fmt::Debug for AlertRule {
 words! {
     /// What a notice is about.
     pub enum NoticeKind {
-        /// An agent was deactivated.
+        /// An agent was deactivated, or a conversation was stopped.
         KillSwitch = "kill_switch",
-        /// The requests of an agent are refused for a while.
+        /// The requests of an agent or a conversation are refused for a while.
         Blocked = "blocked",
-        /// An agent would have been deactivated.
+        /// An agent would have been deactivated, or a conversation stopped.
         WouldKill = "would_kill",
         /// An agent that the kill switch deactivated was activated again.
         Activated = "activated",
@@ -100,6 +102,8 @@ pub struct Delivery {
     pub channel: Channel,
     /// What it is about.
     pub kind: NoticeKind,
+    /// Whether it is about the whole agent or one conversation. Each has its own cooldown.
+    pub scope: wire::Scope,
     /// The agent that it is about.
     pub agent_id: String,
     /// The event that it is about. `None` for a test.

@@ -3,15 +3,20 @@
 //! Plain data without axum and sqlx. The policy of an agent is the filter's own [`AgentPolicy`], so what is stored and
 //! what is synced cannot differ. Times are milliseconds since 1970, UTC.
 
-use agent_kill_switch::policy::{DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE};
-use agent_kill_switch::wire::{Action, AgentPolicy, Counting};
+use agent_kill_switch::policy::{
+    DEFAULT_ESCALATE_AFTER, DEFAULT_IDLE_RESET_SECONDS, DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_SESSION_STOP_SECONDS,
+    DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE,
+};
+use agent_kill_switch::wire::{self, Action, AgentPolicy, Counting};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod alert;
+mod session;
 mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+pub use session::{SessionStop, session_name};
 use words::words;
 
 use crate::clock::serialize_rfc3339;
@@ -22,7 +27,7 @@ pub type Millis = u64;
 /// An agent: its policy, and what the filter need not know. It is serialised as the API shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agent {
-    /// What the filter is told.
+    /// What the filter is told. Its stopped conversations are filled in only when it is told.
     #[serde(flatten)]
     pub policy: AgentPolicy,
     /// A name for people. May be empty.
@@ -58,6 +63,12 @@ impl Agent {
             action: Action::default(),
             counting: Counting::default(),
             retry_after_seconds: DEFAULT_RETRY_AFTER_SECONDS,
+            idle_reset_seconds: DEFAULT_IDLE_RESET_SECONDS,
+            scope: wire::Scope::default(),
+            session_stop_seconds: DEFAULT_SESSION_STOP_SECONDS,
+            escalate_after: DEFAULT_ESCALATE_AFTER,
+            reason: None,
+            stopped_sessions: Vec::new(),
         };
         Self {
             policy,
@@ -79,7 +90,7 @@ impl Agent {
 words! {
     /// The type of an event.
     pub enum EventType {
-        /// A loop was detected and the agent deactivated.
+        /// A loop was detected, and the agent was deactivated or the conversation stopped.
         KillSwitch = "kill_switch",
         /// A loop was detected and requests are refused for a while.
         Blocked = "blocked",
@@ -91,6 +102,8 @@ words! {
         Activated = "activated",
         /// A person deactivated the agent.
         Deactivated = "deactivated",
+        /// A person let a stopped conversation go on.
+        SessionResumed = "session_resumed",
         /// A person changed the agent's settings.
         PolicyChanged = "policy_changed",
         /// A person created the agent.
@@ -136,7 +149,9 @@ words! {
     pub enum KillOutcome {
         /// The report deactivated the agent.
         Applied = "applied",
-        /// The report, or another one for the same generation, was received before.
+        /// The report stopped a conversation, and the agent goes on.
+        Stopped = "stopped",
+        /// The report, or another one for the same generation or the same stop of a conversation, was received before.
         Duplicate = "duplicate",
         /// The generation is over: the agent was activated or deleted since.
         Stale = "stale",

@@ -32,7 +32,7 @@ pub(super) use words;
 
 #[cfg(test)]
 mod tests {
-    use agent_kill_switch::wire::{Action, Counting, DeactivatedBy};
+    use agent_kill_switch::wire::{self, Action, Counting, DeactivatedBy};
     use serde_json::json;
 
     use crate::model::{Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, Scope};
@@ -53,6 +53,9 @@ mod tests {
         }
         for counting in [Counting::Literal, Counting::Progress] {
             assert_eq!((json!(counting), counting.as_str().parse()), (json!(counting.as_str()), Ok(counting)));
+        }
+        for scope in [wire::Scope::Agent, wire::Scope::Session] {
+            assert_eq!((json!(scope), scope.as_str().parse()), (json!(scope.as_str()), Ok(scope)));
         }
         for by in [DeactivatedBy::KillSwitch, DeactivatedBy::Manual] {
             assert_eq!((json!(by), by.as_str().parse()), (json!(by.as_str()), Ok(by)));

@@ -117,6 +117,7 @@ impl Service {
             agent.policy.active = state.active;
             agent.policy.deactivated_by = state.deactivated_by;
             agent.policy.generation = state.generation;
+            agent.policy.reason.clone_from(&state.reason);
             agent.first_seen_ms = before.first_seen_ms;
             agent.last_seen_ms = before.last_seen_ms;
         }
@@ -133,7 +134,7 @@ impl Service {
         self.save_settings(edit, agent).await
     }
 
-    /// Activates an agent. Its window starts empty.
+    /// Activates an agent. Its window starts empty, and its stopped conversations go on.
     pub async fn activate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
         let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
@@ -143,6 +144,7 @@ impl Service {
         let was = agent.policy.deactivated_by;
         agent.policy.active = true;
         agent.policy.deactivated_by = None;
+        agent.policy.reason = None;
         agent.policy.generation += 1;
         let detail = json!({"was_deactivated_by": was});
         self.save(edit, agent, EventType::Activated, (note, detail)).await
@@ -171,7 +173,7 @@ impl Service {
         Ok(())
     }
 
-    async fn edit(&self, agent_id: &str, caller: &Caller) -> Result<Edit> {
+    pub(super) async fn edit(&self, agent_id: &str, caller: &Caller) -> Result<Edit> {
         check_agent_id(agent_id)?;
         let mut tx = self.store.begin().await?;
         let found = tx.agent(agent_id).await?;
@@ -201,7 +203,7 @@ impl Service {
     }
 
     /// Writes the agent and the event, and commits.
-    async fn save(
+    pub(super) async fn save(
         &self,
         mut edit: Edit,
         mut agent: Agent,
@@ -232,17 +234,17 @@ impl Service {
 }
 
 /// A change to one agent, inside its transaction.
-struct Edit {
-    tx: Tx,
+pub(super) struct Edit {
+    pub(super) tx: Tx,
     agent_id: String,
-    actor: String,
+    pub(super) actor: String,
     before: Option<Agent>,
     /// The generation that the agent had when it was deleted, if it was.
     last_generation: Option<u64>,
 }
 
 impl Edit {
-    fn existing(&self) -> Result<Agent> {
+    pub(super) fn existing(&self) -> Result<Agent> {
         self.before.clone().ok_or_else(|| Error::no_agent(&self.agent_id))
     }
 }

@@ -3,16 +3,17 @@
 //! The outcome of a report depends on the generation in which it was made. State, event, alert and the record of the
 //! report are written in one transaction: after a crash there are all of them or none, and a repeated report has the
 //! right outcome in both cases. Evidence that is too long is cut rather than refused, so that no kill is lost because
-//! of it.
+//! of it. A report with the scope `session` stops one conversation: see [`super::sessions`].
 
-use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport};
+use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, ReportedSession, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::check_agent_id;
+use super::sessions::{escalation, outcome_of_stop, stop_of};
 use super::{Error, Result, Service};
 use crate::clock::rfc3339;
-use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent};
+use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent, SessionStop, session_name};
 use crate::store::Tx;
 
 /// The longest `kill_id`.
@@ -21,6 +22,12 @@ const MAX_KILL_ID: usize = 128;
 const MAX_GENERATION: u64 = 1 << 53;
 /// The longest text of the evidence, in characters.
 const MAX_TEXT: usize = 2_000;
+/// The longest reason that filters are told, in characters.
+const MAX_TOLD_REASON: usize = 300;
+/// The longest id of a conversation, in characters.
+const MAX_SESSION_ID: usize = 200;
+/// The length of the key of a conversation, in hexadecimal digits.
+const SESSION_KEY: usize = 16;
 /// The largest number of tools in the evidence.
 const MAX_TOOLS: usize = 32;
 /// The largest number of matching calls in the evidence.
@@ -41,32 +48,39 @@ pub struct KillReceipt {
     pub event_id: u64,
 }
 
+/// What a new report leads to.
+struct Decision {
+    outcome: KillOutcome,
+    at_ms: Millis,
+    /// For a duplicate, the event of the first report.
+    first_event: Option<u64>,
+    /// The stop of the conversation, if the report stops one.
+    stop: Option<SessionStop>,
+    /// Why the agent is deactivated together with its conversation, if it is.
+    escalation: Option<String>,
+}
+
 impl Service {
     /// Accepts a report. Whatever the receipt says, the reporter must not send it again.
     pub async fn take_kill(&self, report: KillReport) -> Result<KillReceipt> {
         check(&report)?;
         let report = cut(report);
-        let now_ms = self.now();
         let mut tx = self.store.begin().await?;
         if let Some(taken) = tx.kill(&report.kill_id).await? {
             return repeated(&report, taken);
         }
         let found = tx.agent(&report.agent_id).await?;
-        let (outcome, event_id) = outcome_of(&mut tx, found.as_ref(), &report).await?;
-
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
-        let rev = self.change_state(&mut tx, &mut agent, &report, outcome).await?;
-        let event_id = match event_id {
-            Some(first) => first,
-            None => self.record(&mut tx, &event(&agent, &report, outcome, now_ms)).await?,
-        };
+        let decision = decide(&mut tx, &agent, &report, self.now()).await?;
+        let rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
+        let (outcome, event_id) = self.record_decision(&mut tx, &agent, &report, &decision).await?;
         let record = KillRecord {
             kill_id: report.kill_id,
             agent_id: report.agent_id,
             generation: report.generation,
             outcome,
             event_id,
-            received_ms: now_ms,
+            received_ms: decision.at_ms,
         };
         tx.record_kill(&record).await?;
         self.commit(tx, rev).await?;
@@ -81,15 +95,15 @@ impl Service {
         Ok(receipt(record, agent.policy.generation))
     }
 
-    /// Changes the agent as the outcome demands. Returns the revision, or 0 if filters need not be told.
+    /// Changes the agent as the decision demands. Returns the revision, or 0 if filters need not be told.
     async fn change_state(
         &self,
         tx: &mut Tx,
         agent: &mut Agent,
         report: &KillReport,
-        outcome: KillOutcome,
+        decision: &Decision,
     ) -> Result<u64> {
-        if matches!(outcome, KillOutcome::Stale | KillOutcome::Duplicate) {
+        if matches!(decision.outcome, KillOutcome::Stale | KillOutcome::Duplicate) {
             return Ok(0);
         }
         let is_new = agent.rev == 0;
@@ -97,18 +111,45 @@ impl Service {
         // A higher generation means that this database was restored from an older backup.
         agent.policy.generation = agent.policy.generation.max(report.generation);
         agent.deleted = false;
-        if outcome == KillOutcome::Applied && agent.policy.active {
+        let is_applied = decision.outcome == KillOutcome::Applied;
+        let kill_reason = if is_applied { Some(reason(report)) } else { decision.escalation.clone() };
+        if let Some(kill_reason) = kill_reason.filter(|_| agent.policy.active) {
             agent.policy.active = false;
             agent.policy.deactivated_by = Some(DeactivatedBy::KillSwitch);
+            agent.policy.reason = Some(brief(&kill_reason));
         }
         let mut rev = 0;
-        if is_new || agent.policy != before {
+        if is_new || agent.policy != before || decision.stop.is_some() {
             rev = tx.save_agent(agent).await?;
             agent.rev = rev;
         }
-        let at_ms = if report.at_ms == 0 { self.now() } else { report.at_ms.min(self.now()) };
+        let at_ms = if report.at_ms == 0 { decision.at_ms } else { report.at_ms.min(decision.at_ms) };
         tx.touch_agent(agent.id(), at_ms, at_ms).await?;
         Ok(rev)
+    }
+
+    /// Records the events and the stop of the conversation. Returns the final outcome and its event.
+    async fn record_decision(
+        &self,
+        tx: &mut Tx,
+        agent: &Agent,
+        report: &KillReport,
+        decision: &Decision,
+    ) -> Result<(KillOutcome, u64)> {
+        if let Some(first) = decision.first_event {
+            return Ok((decision.outcome, first));
+        }
+        let event_id = self.record(tx, &event(agent, report, decision)).await?;
+        if let Some(stop) = &decision.stop {
+            tx.add_stop(&SessionStop { event_id, ..stop.clone() }).await?;
+        }
+        match &decision.escalation {
+            Some(reason) => {
+                let event = escalated(agent, report, reason, decision.at_ms);
+                Ok((KillOutcome::Applied, self.record(tx, &event).await?))
+            }
+            None => Ok((decision.outcome, event_id)),
+        }
     }
 }
 
@@ -122,23 +163,51 @@ fn check(report: &KillReport) -> Result<()> {
     if report.generation > MAX_GENERATION {
         return Err(Error::invalid("generation", format!("generation must be at most {MAX_GENERATION}")));
     }
-    Ok(())
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    let is_key = |session: &ReportedSession| session.key.len() == SESSION_KEY && session.key.chars().all(is_digit);
+    match &report.session {
+        None if report.scope == Scope::Session => {
+            Err(Error::invalid("session", "session must name the conversation if the scope is session"))
+        }
+        Some(session) if !is_key(session) => {
+            let detail = format!("session.key must be {SESSION_KEY} hexadecimal digits in lower case");
+            Err(Error::invalid("session.key", detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn cut(mut report: KillReport) -> KillReport {
-    let shorten = |text: &mut String| {
-        if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
-            text.truncate(end);
-        }
-    };
+    let shorten = |text: &mut String| truncate(text, MAX_TEXT);
     shorten(&mut report.reason);
     shorten(&mut report.envoy);
     report.excerpt.as_mut().map(shorten);
+    if let Some(session) = &mut report.session {
+        session.id = session.id.take().filter(|id| !id.is_empty()).map(|id| session_id(&id));
+    }
     report.tools.truncate(MAX_TOOLS);
     report.tools.iter_mut().for_each(shorten);
     report.matches.truncate(MAX_MATCHES);
     report.matches.iter_mut().for_each(|matched| shorten(&mut matched.prompt_hash));
     report
+}
+
+fn truncate(text: &mut String, max_chars: usize) {
+    if let Some((end, _)) = text.char_indices().nth(max_chars) {
+        text.truncate(end);
+    }
+}
+
+/// Returns the id of a conversation in a form that fits into one line. It may come from a client.
+fn session_id(id: &str) -> String {
+    id.chars().take(MAX_SESSION_ID).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Returns a reason that is short enough for the filters, which keep it in memory.
+pub(super) fn brief(reason: &str) -> String {
+    let mut brief = reason.to_owned();
+    truncate(&mut brief, MAX_TOLD_REASON);
+    brief
 }
 
 /// Answers a report that was accepted before. Nothing is written.
@@ -161,46 +230,83 @@ fn receipt(record: KillRecord, generation: u64) -> KillReceipt {
     }
 }
 
-/// Returns what a new report leads to, and for a duplicate the event of the first report.
-async fn outcome_of(tx: &mut Tx, agent: Option<&Agent>, report: &KillReport) -> Result<(KillOutcome, Option<u64>)> {
-    let is_over = |agent: &Agent| {
-        let current = agent.policy.generation;
-        report.generation < current || (agent.deleted && report.generation == current)
+async fn decide(tx: &mut Tx, agent: &Agent, report: &KillReport, at_ms: Millis) -> Result<Decision> {
+    let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
+    let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && report.scope == Scope::Session;
+    let session = report.session.as_ref().filter(|_| stops);
+    let stop = session.map(|session| stop_of(agent, report, session, at_ms));
+    let escalation = match &stop {
+        Some(stop) => escalation(tx, agent, stop).await?,
+        None => None,
     };
-    if agent.is_some_and(is_over) {
+    Ok(Decision { outcome, at_ms, first_event, stop, escalation })
+}
+
+/// Returns what a new report leads to, and for a duplicate the event of the first report.
+async fn outcome_of(
+    tx: &mut Tx,
+    agent: &Agent,
+    report: &KillReport,
+    now_ms: Millis,
+) -> Result<(KillOutcome, Option<u64>)> {
+    let current = agent.policy.generation;
+    if report.generation < current || (agent.deleted && report.generation == current) {
         return Ok((KillOutcome::Stale, None));
     }
-    Ok(match report.action {
-        Action::Observe => (KillOutcome::Observed, None),
+    Ok(match (report.action, report.scope, &report.session) {
+        (Action::Observe, _, _) => (KillOutcome::Observed, None),
+        (_, Scope::Session, Some(session)) => outcome_of_stop(tx, report, session, now_ms).await?,
         // A generation may be blocked several times, so only reports with the same id are duplicates.
-        Action::Block => (KillOutcome::Blocked, None),
-        Action::Deactivate => match tx.applied_kill(&report.agent_id, report.generation).await? {
+        (Action::Block, _, _) => (KillOutcome::Blocked, None),
+        (Action::Deactivate, _, _) => match tx.applied_kill(&report.agent_id, report.generation).await? {
             Some(first) => (KillOutcome::Duplicate, Some(first.event_id)),
             None => (KillOutcome::Applied, None),
         },
     })
 }
 
-fn event(agent: &Agent, report: &KillReport, outcome: KillOutcome, now_ms: Millis) -> NewEvent {
-    let event_type = match outcome {
-        KillOutcome::Applied | KillOutcome::Duplicate => EventType::KillSwitch,
+fn event(agent: &Agent, report: &KillReport, decision: &Decision) -> NewEvent {
+    let event_type = match decision.outcome {
+        KillOutcome::Applied | KillOutcome::Stopped | KillOutcome::Duplicate => EventType::KillSwitch,
         KillOutcome::Stale => EventType::KillStale,
         KillOutcome::Observed => EventType::WouldKill,
         KillOutcome::Blocked => EventType::Blocked,
     };
     NewEvent {
-        at_ms: now_ms,
+        at_ms: decision.at_ms,
         event_type,
         agent_id: report.agent_id.clone(),
         generation: report.generation,
         actor: "kill_switch".to_owned(),
         reason: reason(report),
-        detail: detail(agent, report, outcome),
+        detail: detail(agent, report, decision),
+    }
+}
+
+/// Returns the event of an agent that was deactivated because many of its conversations were stopped. The report is that
+/// of the last one.
+fn escalated(agent: &Agent, report: &KillReport, reason: &str, at_ms: Millis) -> NewEvent {
+    let members = [
+        ("kill_id", json!(report.kill_id)),
+        ("envoy", json!(report.envoy)),
+        ("action", json!(report.action)),
+        ("scope", json!(Scope::Agent)),
+        ("escalate_after", json!(agent.policy.escalate_after)),
+        ("deactivated_by", json!(agent.policy.deactivated_by)),
+    ];
+    NewEvent {
+        at_ms,
+        event_type: EventType::KillSwitch,
+        agent_id: report.agent_id.clone(),
+        generation: report.generation,
+        actor: "kill_switch".to_owned(),
+        reason: reason.to_owned(),
+        detail: members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
     }
 }
 
 /// Returns the reason that the filter gave, or one made of its numbers.
-fn reason(report: &KillReport) -> String {
+pub(super) fn reason(report: &KillReport) -> String {
     if !report.reason.is_empty() {
         return report.reason.clone();
     }
@@ -216,18 +322,25 @@ fn reason(report: &KillReport) -> String {
     )
 }
 
-/// Returns every member of the report, and what the outcome adds.
-fn detail(agent: &Agent, report: &KillReport, outcome: KillOutcome) -> Map<String, Value> {
+/// Returns every member of the report, and what the decision adds.
+fn detail(agent: &Agent, report: &KillReport, decision: &Decision) -> Map<String, Value> {
     let mut detail = match serde_json::to_value(report) {
         Ok(Value::Object(detail)) => detail,
         _ => Map::new(),
     };
-    // These have columns of their own.
-    for member in ["agent_id", "generation", "reason", "at_ms"] {
+    // These have columns of their own, except the conversation, which is named below.
+    for member in ["agent_id", "generation", "reason", "at_ms", "session"] {
         detail.remove(member);
     }
+    if let Some(session) = &report.session {
+        detail.insert("session".to_owned(), json!(session_name(session.id.as_deref(), &session.key)));
+        detail.insert("session_key".to_owned(), json!(session.key));
+    }
+    if let Some(stop) = &decision.stop {
+        detail.insert("until".to_owned(), json!(rfc3339(stop.until_ms)));
+    }
     detail.insert("detected_at".to_owned(), json!(rfc3339(report.at_ms)));
-    match outcome {
+    match decision.outcome {
         KillOutcome::Applied => {
             detail.insert("deactivated_by".to_owned(), json!(agent.policy.deactivated_by));
         }
@@ -239,7 +352,7 @@ fn detail(agent: &Agent, report: &KillReport, outcome: KillOutcome) -> Map<Strin
         KillOutcome::Stale => {
             detail.insert("current_generation".to_owned(), json!(agent.policy.generation));
         }
-        KillOutcome::Observed | KillOutcome::Duplicate => {}
+        KillOutcome::Stopped | KillOutcome::Observed | KillOutcome::Duplicate => {}
     }
     detail
 }

@@ -24,6 +24,7 @@ mod observations;
 mod preview;
 mod readiness;
 mod rules;
+mod sessions;
 mod settings;
 mod sync;
 mod tokens;
@@ -47,6 +48,9 @@ const ALERT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// How long finished deliveries are kept.
 const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long a stop of a conversation is kept after filters were told of it for the last time.
+const STOP_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is kept, and how much of it.
 #[derive(Clone, Debug)]
@@ -159,6 +163,7 @@ impl Service {
             now_ms,
             scores_before_ms: before(self.limits.score_retention),
             deliveries_before_ms: before(DELIVERY_RETENTION),
+            stops_before_ms: before(STOP_RETENTION),
             events_before_ms: self.limits.event_retention.map(before),
         })
         .await?;

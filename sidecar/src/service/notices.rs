@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use agent_kill_switch::wire::DeactivatedBy;
+use agent_kill_switch::wire::{DeactivatedBy, Scope};
 use serde_json::{Map, Value, json};
 
 use super::tokens::random_hex;
@@ -21,8 +21,12 @@ const BATCH: u32 = 100;
 /// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
 /// The members of an event's detail that a notice contains.
-const DETAIL_MEMBERS: [&str; 12] = [
+const DETAIL_MEMBERS: [&str; 16] = [
     "kill_id",
+    "scope",
+    "session",
+    "session_key",
+    "until",
     "score",
     "threshold",
     "window_size",
@@ -102,8 +106,9 @@ impl Service {
             let was_notified = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
             return Ok((rule.recovery && was_notified).then_some(delivery));
         }
-        // Each kind has its own cooldown, so that a dry run never holds back the notice of a real kill.
-        let last = tx.last_sent(&rule.rule_id, agent_id, kind).await?;
+        // Each kind and scope has its own cooldown, so that neither a dry run nor the stop of a conversation ever holds
+        // back the notice that an agent was deactivated.
+        let last = tx.last_sent(&delivery).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
         if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
             delivery.status = DeliveryStatus::HeldBack;
@@ -125,7 +130,8 @@ impl Service {
             None => json!({"agent_id": agent_id, "reason": "a test: nothing has happened to any agent"}),
         };
         let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
-        let topic = if kind == NoticeKind::Test { "alert" } else { "agent" };
+        let scope = event.map_or(Scope::Agent, scope);
+        let topic = if kind == NoticeKind::Test { "alert" } else { scope.as_str() };
         let payload_type = format!("{topic}.{}", kind.as_str());
         let payload = json!({"type": payload_type, "timestamp": rfc3339(at_ms), "data": data});
         Ok(Delivery {
@@ -134,6 +140,7 @@ impl Service {
             rule_id: rule.rule_id.clone(),
             channel: rule.channel,
             kind,
+            scope,
             agent_id: agent_id.to_owned(),
             event_id: event.map(|event| event.id),
             payload: payload.to_string(),
@@ -221,6 +228,12 @@ fn concerns(rule: &AlertRule, event: &Event) -> bool {
 fn is_loop_or_recovery(event: &Event) -> bool {
     let was = event.body.detail.get("was_deactivated_by").and_then(Value::as_str);
     event.body.event_type != EventType::Activated || was == Some(DeactivatedBy::KillSwitch.as_str())
+}
+
+/// Returns whether an event is about a whole agent or one conversation.
+fn scope(event: &Event) -> Scope {
+    let scope = event.body.detail.get("scope").and_then(Value::as_str);
+    scope.and_then(|scope| scope.parse().ok()).unwrap_or_default()
 }
 
 /// Returns what a notice says about an event.

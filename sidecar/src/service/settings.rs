@@ -6,9 +6,10 @@
 use std::str::FromStr;
 
 use agent_kill_switch::policy::{
-    MAX_RETRY_AFTER_SECONDS, MAX_WINDOW_SIZE, MIN_WINDOW_SIZE, check_retry_after, check_settings,
+    MAX_IDLE_RESET_SECONDS, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS, MAX_WINDOW_SIZE,
+    MIN_WINDOW_SIZE, check_escalate_after, check_idle_reset, check_retry_after, check_session_stop, check_settings,
 };
-use agent_kill_switch::wire::{Action, Counting, UnknownWord};
+use agent_kill_switch::wire::{Action, Counting, Scope, UnknownWord};
 use serde_json::{Map, Value, json};
 
 use super::error::{Error, Result};
@@ -37,6 +38,10 @@ pub struct Change {
     action: Option<Action>,
     counting: Option<Counting>,
     retry_after_seconds: Option<f64>,
+    idle_reset_seconds: Option<f64>,
+    scope: Option<Scope>,
+    session_stop_seconds: Option<f64>,
+    escalate_after: Option<f64>,
 }
 
 impl Change {
@@ -50,16 +55,22 @@ impl Change {
                 "name" if names == Names::Agent => change.name = Some(name(field, value)?),
                 "kill_switch_enabled" => change.enabled = Some(boolean(field, value)?),
                 "kill_switch_window_size" => {
-                    let bounds = format!("a whole number from {MIN_WINDOW_SIZE} to {MAX_WINDOW_SIZE}");
-                    change.window_size = Some(number(field, value, &bounds)?);
+                    change.window_size = Some(whole(field, value, MIN_WINDOW_SIZE, MAX_WINDOW_SIZE)?);
                 }
                 "kill_switch_threshold" => change.threshold = Some(number(field, value, "a number above 0")?),
                 "action" => change.action = Some(word(field, value)?),
                 "counting" => change.counting = Some(word(field, value)?),
                 "retry_after_seconds" => {
-                    let bounds = format!("a whole number from 1 to {MAX_RETRY_AFTER_SECONDS}");
-                    change.retry_after_seconds = Some(number(field, value, &bounds)?);
+                    change.retry_after_seconds = Some(whole(field, value, 1, MAX_RETRY_AFTER_SECONDS)?);
                 }
+                "idle_reset_seconds" => {
+                    change.idle_reset_seconds = Some(whole(field, value, 0, MAX_IDLE_RESET_SECONDS)?);
+                }
+                "scope" => change.scope = Some(word(field, value)?),
+                "session_stop_seconds" => {
+                    change.session_stop_seconds = Some(whole(field, value, 1, MAX_SESSION_STOP_SECONDS)?);
+                }
+                "escalate_after" => change.escalate_after = Some(whole(field, value, 0, MAX_STOPPED_SESSIONS)?),
                 _ => return Err(not_settable(given)),
             }
         }
@@ -71,14 +82,21 @@ impl Change {
         let policy = &agent.policy;
         let window_size = self.window_size.unwrap_or(f64::from(policy.kill_switch_window_size));
         let threshold = self.threshold.unwrap_or(policy.kill_switch_threshold);
-        let retry_after = self.retry_after_seconds.unwrap_or(f64::from(policy.retry_after_seconds));
+        let or = |given: Option<f64>, current: u32| given.unwrap_or(f64::from(current));
         let (window_size, threshold) = check_settings(window_size, threshold)?;
-        let retry_after = check_retry_after(retry_after)?;
+        let retry_after = check_retry_after(or(self.retry_after_seconds, policy.retry_after_seconds))?;
+        let idle_reset = check_idle_reset(or(self.idle_reset_seconds, policy.idle_reset_seconds))?;
+        let session_stop = check_session_stop(or(self.session_stop_seconds, policy.session_stop_seconds))?;
+        let escalate_after = check_escalate_after(or(self.escalate_after, policy.escalate_after))?;
 
         let policy = &mut agent.policy;
         policy.kill_switch_window_size = window_size;
         policy.kill_switch_threshold = threshold;
         policy.retry_after_seconds = retry_after;
+        policy.idle_reset_seconds = idle_reset;
+        policy.session_stop_seconds = session_stop;
+        policy.escalate_after = escalate_after;
+        policy.scope = self.scope.unwrap_or(policy.scope);
         policy.kill_switch_enabled = self.enabled.unwrap_or(policy.kill_switch_enabled);
         policy.action = self.action.unwrap_or(policy.action);
         policy.counting = self.counting.unwrap_or(policy.counting);
@@ -100,6 +118,10 @@ pub(super) fn settings(agent: &Agent) -> Map<String, Value> {
         "action": policy.action,
         "counting": policy.counting,
         "retry_after_seconds": policy.retry_after_seconds,
+        "idle_reset_seconds": policy.idle_reset_seconds,
+        "scope": policy.scope,
+        "session_stop_seconds": policy.session_stop_seconds,
+        "escalate_after": policy.escalate_after,
     });
     match settings {
         Value::Object(settings) => settings,
@@ -131,7 +153,7 @@ fn canonical(field: &str, names: Names) -> &str {
 fn not_settable(field: &str) -> Error {
     let detail = match field {
         "active" | "deactivated_by" => format!("{field} is changed by POST .../activate and .../deactivate"),
-        "agent_id" | "generation" | "first_seen" | "last_seen" => format!("{field} cannot be set"),
+        "agent_id" | "generation" | "first_seen" | "last_seen" | "reason" => format!("{field} cannot be set"),
         _ => format!("{} is not a setting", clip(field)),
     };
     Error::invalid(clip(field), detail)
@@ -155,6 +177,10 @@ pub(super) fn boolean(field: &str, value: &Value) -> Result<bool> {
 
 fn number(field: &str, value: &Value, bounds: &str) -> Result<f64> {
     value.as_f64().ok_or_else(|| must_be(field, value, bounds))
+}
+
+fn whole(field: &str, value: &Value, min: u32, max: u32) -> Result<f64> {
+    number(field, value, &format!("a whole number from {min} to {max}"))
 }
 
 fn word<T: FromStr<Err = UnknownWord>>(field: &str, value: &Value) -> Result<T> {
@@ -206,6 +232,13 @@ mod tests {
             (json!({"action": "explode"}), "action", "must be deactivate, block or observe"),
             (json!({"counting": 3}), "counting", "must be progress or literal"),
             (json!({"retry_after_seconds": 0}), "retry_after_seconds", "must be a whole number from 1 to 86400"),
+            (json!({"idle_reset_seconds": -1}), "idle_reset_seconds", "must be a whole number from 0 to 86400"),
+            (json!({"idle_reset_seconds": 86_401}), "idle_reset_seconds", "must be a whole number from 0 to 86400"),
+            (json!({"scope": "team"}), "scope", "must be agent or session"),
+            (json!({"session_stop_seconds": 0}), "session_stop_seconds", "must be a whole number from 1 to 604800"),
+            (json!({"session_stop_seconds": "1h"}), "session_stop_seconds", "must be a whole number from 1 to 604800"),
+            (json!({"escalate_after": 65}), "escalate_after", "must be a whole number from 0 to 64"),
+            (json!({"escalate_after": 1.5}), "escalate_after", "must be a whole number from 0 to 64"),
             (json!({"name": "a\nb"}), "name", "must be a text of at most 200 characters"),
             (json!({"active": false}), "active", "is changed by POST .../activate"),
             (json!({"treshold": 3}), "treshold", "is not a setting"),

@@ -107,6 +107,7 @@ impl Service {
                 deleted.push(agent.policy.agent_id);
             }
         }
+        self.add_stopped_sessions(&mut agents).await?;
         Ok(Synced::Answer(SyncAnswer { epoch: self.epoch.clone(), rev, full, agents, deleted, more }))
     }
 }

@@ -32,8 +32,9 @@ fn select(rest: &'static str) -> Statement {
     // Columns are named here and in the other tables. With `*`, a column that a newer replica adds would make the
     // prepared statements of older replicas fail.
     let columns = "SELECT agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
-         kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms,
-         last_seen_ms, rev, discovered, deleted FROM agents";
+         kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, idle_reset_seconds,
+         scope, session_stop_seconds, escalate_after, kill_reason, first_seen_ms, last_seen_ms, rev, discovered, deleted
+         FROM agents";
     Statement::new(columns).push(rest)
 }
 
@@ -52,6 +53,12 @@ fn agent(row: &Row) -> Result<Agent> {
             action: row.word("action", |word| word.parse().ok())?,
             counting: row.word("counting", |word| word.parse().ok())?,
             retry_after_seconds: row.integer("retry_after_seconds")?,
+            idle_reset_seconds: row.integer("idle_reset_seconds")?,
+            scope: row.word("scope", |word| word.parse().ok())?,
+            session_stop_seconds: row.integer("session_stop_seconds")?,
+            escalate_after: row.integer("escalate_after")?,
+            reason: row.get("kill_reason")?,
+            stopped_sessions: Vec::new(),
         },
         name: row.text("name")?,
         first_seen_ms: row.optional_integer("first_seen_ms")?,
@@ -124,15 +131,19 @@ impl Tx {
         let policy = &agent.policy;
         let statement = Statement::new(
             "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
-                 kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, first_seen_ms,
+                 kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds,
+                 idle_reset_seconds, scope, session_stop_seconds, escalate_after, kill_reason, first_seen_ms,
                  last_seen_ms, rev, discovered, deleted)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
              ON CONFLICT (agent_id) DO UPDATE SET name = excluded.name, active = excluded.active,
                  deactivated_by = excluded.deactivated_by, generation = excluded.generation,
                  kill_switch_enabled = excluded.kill_switch_enabled,
                  kill_switch_window_size = excluded.kill_switch_window_size,
                  kill_switch_threshold = excluded.kill_switch_threshold, action = excluded.action,
                  counting = excluded.counting, retry_after_seconds = excluded.retry_after_seconds,
+                 idle_reset_seconds = excluded.idle_reset_seconds, scope = excluded.scope,
+                 session_stop_seconds = excluded.session_stop_seconds, escalate_after = excluded.escalate_after,
+                 kill_reason = excluded.kill_reason,
                  first_seen_ms = excluded.first_seen_ms, last_seen_ms = excluded.last_seen_ms, rev = excluded.rev,
                  discovered = excluded.discovered, deleted = excluded.deleted",
         )
@@ -147,6 +158,11 @@ impl Tx {
         .bind(policy.action.as_str())
         .bind(policy.counting.as_str())
         .bind(policy.retry_after_seconds)
+        .bind(policy.idle_reset_seconds)
+        .bind(policy.scope.as_str())
+        .bind(policy.session_stop_seconds)
+        .bind(policy.escalate_after)
+        .bind(policy.reason.as_deref())
         .bind(agent.first_seen_ms)
         .bind(agent.last_seen_ms)
         .bind(rev)

@@ -44,7 +44,8 @@ fn alert_rule(row: &Row) -> Result<AlertRule> {
 }
 
 fn select_deliveries(rest: &'static str) -> Statement {
-    let columns = "SELECT seq, delivery_id, rule_id, channel, kind, agent_id, event_id, payload, status, attempts,
+    let columns =
+        "SELECT seq, delivery_id, rule_id, channel, kind, scope, agent_id, event_id, payload, status, attempts,
          created_ms, next_attempt_ms, give_up_ms, last_attempt_ms, last_code, last_latency_ms, last_error
          FROM alert_deliveries";
     Statement::new(columns).push(rest)
@@ -57,6 +58,7 @@ fn delivery(row: &Row) -> Result<Delivery> {
         rule_id: row.text("rule_id")?,
         channel: row.word("channel", Channel::parse)?,
         kind: row.word("kind", NoticeKind::parse)?,
+        scope: row.word("scope", |word| word.parse().ok())?,
         agent_id: row.text("agent_id")?,
         event_id: row.optional_integer("event_id")?,
         payload: row.text("payload")?,
@@ -169,14 +171,15 @@ impl Tx {
         self.connection().run(statement.bind(reason).bind(rule_id)).await.map(drop)
     }
 
-    /// Returns the latest delivery about an agent under a rule that is of one of the kinds.
+    /// Returns the latest delivery about an agent under a rule that is of one of the kinds. Deliveries about single
+    /// conversations do not count.
     pub async fn last_delivery(
         &mut self,
         rule_id: &str,
         agent_id: &str,
         kinds: &[NoticeKind],
     ) -> Result<Option<Delivery>> {
-        let statement = select_deliveries("WHERE rule_id = $1 AND agent_id = $2 AND kind IN")
+        let statement = select_deliveries("WHERE rule_id = $1 AND agent_id = $2 AND scope = 'agent' AND kind IN")
             .bind(rule_id)
             .bind(agent_id)
             .push_list(kinds.iter().map(|kind| Argument::from(kind.as_str())))
@@ -184,14 +187,15 @@ impl Tx {
         self.connection().optional_row(statement).await?.as_ref().map(delivery).transpose()
     }
 
-    /// Returns when a notice of a kind about an agent was last sent under a rule. Notices that were held back do not
-    /// count.
-    pub async fn last_sent(&mut self, rule_id: &str, agent_id: &str, kind: NoticeKind) -> Result<Option<Millis>> {
+    /// Returns when a notice like this one, that is, of the same kind and scope about the same agent, was last sent under
+    /// the same rule. Notices that were held back do not count.
+    pub async fn last_sent(&mut self, like: &Delivery) -> Result<Option<Millis>> {
         let statement = Statement::new(
             "SELECT max(created_ms) AS created_ms FROM alert_deliveries
-             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND status <> 'held_back'",
+             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND scope = $4 AND status <> 'held_back'",
         );
-        let statement = statement.bind(rule_id).bind(agent_id).bind(kind.as_str());
+        let statement =
+            statement.bind(&like.rule_id).bind(&like.agent_id).bind(like.kind.as_str()).bind(like.scope.as_str());
         self.connection().row(statement).await?.optional_integer("created_ms")
     }
 
@@ -199,15 +203,16 @@ impl Tx {
     /// out.
     pub async fn add_delivery(&mut self, delivery: &Delivery) -> Result<()> {
         let statement = Statement::new(
-            "INSERT INTO alert_deliveries (delivery_id, rule_id, channel, kind, agent_id, event_id, payload, status,
-                 created_ms, next_attempt_ms, give_up_ms, last_error)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+            "INSERT INTO alert_deliveries (delivery_id, rule_id, channel, kind, scope, agent_id, event_id, payload,
+                 status, created_ms, next_attempt_ms, give_up_ms, last_error)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
              ON CONFLICT (rule_id, event_id) WHERE event_id IS NOT NULL DO NOTHING",
         )
         .bind(&delivery.delivery_id)
         .bind(&delivery.rule_id)
         .bind(delivery.channel.as_str())
         .bind(delivery.kind.as_str())
+        .bind(delivery.scope.as_str())
         .bind(&delivery.agent_id)
         .bind(delivery.event_id)
         .bind(&delivery.payload)

@@ -7,7 +7,7 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
+//! `scores`, `stops`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
 //! is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in `tests/it/store.rs` runs against both.
 
 use std::path::Path;
@@ -27,6 +27,7 @@ mod row;
 mod scores;
 mod sqlite;
 mod statement;
+mod stops;
 
 pub use access::Session;
 pub use agents::AgentQuery;
@@ -39,6 +40,7 @@ pub use postgres::Postgres;
 pub use row::Row;
 pub use sqlite::Sqlite;
 pub use statement::Statement;
+pub use stops::StopQuery;
 
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -64,6 +66,8 @@ pub struct Expiry {
     pub scores_before_ms: Millis,
     /// Finished deliveries that were created before this time are deleted.
     pub deliveries_before_ms: Millis,
+    /// Stops of conversations of which filters were told for the last time before this time are deleted.
+    pub stops_before_ms: Millis,
     /// Events before this time are deleted, if it is set.
     pub events_before_ms: Option<Millis>,
 }
@@ -155,6 +159,11 @@ impl Tx {
                 "DELETE FROM alert_deliveries WHERE seq IN
                      (SELECT seq FROM alert_deliveries WHERE created_ms < $1 AND status <> 'pending' LIMIT $2)",
                 Some(expiry.deliveries_before_ms),
+            ),
+            (
+                "DELETE FROM stopped_sessions WHERE id IN
+                     (SELECT id FROM stopped_sessions WHERE told_until_ms < $1 LIMIT $2)",
+                Some(expiry.stops_before_ms),
             ),
             // The record of a kill report is kept as long as its event.
             (

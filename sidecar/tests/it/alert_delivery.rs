@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::process::Process;
 use crate::support::receiver::{Received, Receiver};
 use crate::support::smtp::MailServer;
-use crate::support::{Sidecar, assert_members, eventually, kill, kill_with};
+use crate::support::{Sidecar, assert_members, eventually, key, kill, kill_with, stop, stop_with};
 
 /// Starts a sidecar and a receiver, and creates a rule that connects them.
 async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
@@ -246,6 +246,71 @@ async fn the_text_for_slack_cannot_notify_a_channel() {
     assert!(text.starts_with("*Agent a was deactivated by the kill switch*\n"), "{text}");
     assert!(text.contains("Score: 13.0 &gt; 10.0 over the last 20 calls"), "{text}");
     assert!(text.contains("&lt;!channel&gt; &amp; &lt;https"), "{text}");
+}
+
+#[tokio::test]
+async fn a_notice_of_a_stopped_conversation_says_that_the_agent_goes_on() {
+    let (sidecar, receiver, _) = alerted(json!({"channel": "slack", "cooldown_seconds": 0})).await;
+    let webhook = Receiver::start().await;
+    rule(&sidecar, &webhook, json!({"cooldown_seconds": 0})).await;
+    let unnamed = json!({"session": {"key": key(9)}});
+    for (report, subject, now) in [
+        (
+            stop("k1", "a", 1),
+            "*Conversation chat-1 of agent a was stopped by the kill switch*\n",
+            "Now: Its requests are refused until 2024-01-15T11:30:00.000Z; the agent itself goes on.",
+        ),
+        (
+            stop_with("k2", "a", 9, unnamed),
+            "*Conversation 0000000000000009 of agent a was stopped by the kill switch*\n",
+            "the agent itself goes on",
+        ),
+        (
+            stop_with("k3", "a", 3, json!({"action": "block"})),
+            "*Conversation chat-3 of agent a is temporarily blocked because it is in a loop*\n",
+            "refused until 2024-01-15T10:31:00.000Z; the agent itself goes on.",
+        ),
+        (
+            stop_with("k4", "a", 4, json!({"action": "observe"})),
+            "*[dry run] Conversation chat-4 of agent a would have been stopped by the kill switch*\n",
+            "Nothing was stopped",
+        ),
+        (
+            stop_with("k5", "a", 5, json!({"scope": "agent"})),
+            "*Agent a was deactivated by the kill switch*\n",
+            "Conversation: chat-5",
+        ),
+    ] {
+        sidecar.api.report("/v1/kills", report).await.ok();
+        sidecar.deliver().await;
+        let text = receiver.take().remove(0).json()["text"].as_str().unwrap().to_owned();
+        assert!(text.starts_with(subject) && text.contains(now), "{text}");
+    }
+    let types =
+        ["session.kill_switch", "session.kill_switch", "session.blocked", "session.would_kill", "agent.kill_switch"];
+    let data =
+        json!({"scope": "session", "session": "chat-1", "session_key": key(1), "until": "2024-01-15T11:30:00.000Z"});
+    assert_members(&webhook.received()[0].json()["data"], data);
+    assert_eq!(webhook.types(), types);
+    assert_members(&latest(&sidecar).await, json!({"kind": "kill_switch", "scope": "agent"}));
+}
+
+#[tokio::test]
+async fn stopped_conversations_do_not_hold_back_the_notice_that_the_agent_was_deactivated() {
+    let (sidecar, receiver, _) = alerted(json!({"cooldown_seconds": 300})).await;
+    sidecar.api.put("/v1/agents/a", json!({"scope": "session", "escalate_after": 3})).await.ok();
+    for session in 1..=3 {
+        sidecar.api.report("/v1/kills", stop(&format!("k{session}"), "a", session)).await.ok();
+    }
+    sidecar.deliver().await;
+    let reason = receiver.received()[1].json()["data"]["reason"].clone();
+    assert_eq!(reason, "3 conversations of this agent were stopped within an hour");
+    assert_eq!(receiver.types(), ["session.kill_switch", "agent.kill_switch"]);
+    sidecar.api.report("/v1/kills", stop("late", "a", 4)).await.ok();
+    sidecar.deliver().await;
+    activate(&sidecar, "a").await;
+    sidecar.deliver().await;
+    assert_eq!(receiver.types(), ["agent.activated"], "the recovery of the agent is announced");
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use crate::support::{Api, ENFORCER, OPERATOR, Sidecar, VIEWER};
 
 /// Returns the path with its parameters filled in.
 fn concrete(path: &str) -> String {
-    path.replace("{agent_id}", "a").replace("{token_id}", "none").replace("{rule_id}", "none")
+    let parameters = [("{agent_id}", "a"), ("{session_key}", "none"), ("{token_id}", "none"), ("{rule_id}", "none")];
+    parameters.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
 }
 
 #[tokio::test]

@@ -39,6 +39,21 @@ async fn settings_out_of_bounds_are_refused_with_the_field_and_change_nothing() 
             assert!(detail.contains(bounds), "{field} {value}: {detail}");
         }
     }
+    for (field, value, bounds) in [
+        ("idle_reset_seconds", json!(86_401), "idle_reset_seconds (86401) must be a whole number from 0 to 86400"),
+        ("idle_reset_seconds", json!("2m"), "whole number from 0 to 86400"),
+        ("scope", json!("team"), "agent or session"),
+        ("session_stop_seconds", json!(0), "whole number from 1 to 604800"),
+        ("session_stop_seconds", json!(604_801), "whole number from 1 to 604800"),
+        ("escalate_after", json!(65), "whole number from 0 to 64"),
+        ("escalate_after", json!(-1), "whole number from 0 to 64"),
+    ] {
+        for path in ["/v1/agents/a", "/v1/agents/a/kill-switch"] {
+            let problem = api.patch(path, json!({field: value})).await.problem(422);
+            assert_eq!(problem["field"], field, "{value}");
+            assert!(problem["detail"].as_str().unwrap().contains(bounds), "{problem}");
+        }
+    }
     assert_eq!(snapshot(api).await, before);
 }
 
@@ -172,7 +187,8 @@ async fn invalid_reports_are_refused_with_the_reason() {
 async fn an_unknown_agent_is_answered_with_404() {
     let sidecar = Sidecar::start().await;
     let api = &sidecar.api;
-    for path in ["/v1/agents/nobody", "/v1/agents/nobody/kill-switch", "/v1/agents/nobody/scores"] {
+    for part in ["", "/kill-switch", "/scores", "/sessions"] {
+        let path = &format!("/v1/agents/nobody{part}");
         assert_eq!(api.get(path).await.problem(404)["detail"], "there is no agent nobody", "{path}");
     }
     api.patch("/v1/agents/nobody", json!({})).await.problem(404);

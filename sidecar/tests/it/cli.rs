@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::process::{Killed, Process, binary, cli, token_file};
-use crate::support::{Api, eventually, kill};
+use crate::support::{Api, eventually, key, kill, stop};
 
 fn printed(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -52,6 +52,51 @@ async fn an_agent_is_set_killed_shown_and_activated() {
 }
 
 #[tokio::test]
+async fn stopped_conversations_are_listed_and_resumed() {
+    let (dir, process) = Process::start_in_new_dir(&[]);
+    let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
+    let set = [
+        "agents",
+        "set",
+        "team/a",
+        "--scope",
+        "session",
+        "--session-stop-seconds",
+        "600",
+        "--escalate-after",
+        "0",
+        "--idle-reset-seconds",
+        "30",
+        "-o",
+        "json",
+    ];
+    let agent = json_of(&run(&set));
+    let given = json!({"scope": "session", "session_stop_seconds": 600, "escalate_after": 0, "idle_reset_seconds": 30});
+    crate::support::assert_members(&agent, given);
+    let table = printed(&run(&["agents", "get", "team/a"]));
+    assert!(
+        table.contains("ACTION      SCOPE    COUNTING") && table.contains("deactivate  session  progress"),
+        "{table}"
+    );
+
+    for session in 1..=2 {
+        process.api.report("/v1/kills", stop(&format!("k{session}"), "team/a", session)).await.ok();
+    }
+    let table = printed(&run(&["agents", "sessions", "team/a"]));
+    assert!(table.starts_with("KEY               SESSION  ACTION      STOPPED"), "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with("0000000000000002  chat-2   deactivate  "), "{table}");
+    let resume = ["agents", "resume", "team/a", &key(1), "--reason", "the tool works again", "--by", "Ada"];
+    let table = printed(&run(&resume));
+    assert!(table.contains("chat-1   deactivate  "), "{table}");
+    assert!(failed(&run(&resume), 4).contains("there is no stopped conversation 0000000000000001"));
+    let sessions = json_of(&run(&["agents", "sessions", "team/a", "-o", "json"]));
+    assert_eq!((sessions.as_array().unwrap().len(), &sessions[0]["session"]), (1, &json!("chat-2")));
+    let table = printed(&run(&["events", "list", "--agent", "team/a"]));
+    assert!(table.contains("session_resumed  team/a  chat-1   -      token:operator  the tool works again"), "{table}");
+    assert!(failed(&run(&["agents", "sessions", "nobody"]), 4).contains("there is no agent nobody"));
+}
+
+#[tokio::test]
 async fn long_lists_are_fetched_page_by_page() {
     let (dir, process) = Process::start_in_new_dir(&[]);
     for page in 0..2 {
@@ -81,6 +126,12 @@ async fn exit_codes_tell_scripts_what_went_wrong() {
             "kill_switch_window_size (101) must be a whole number from 2 to 100",
         ),
         (&["agents", "set", "a", "--threshold", "-1"], 5, ""),
+        (
+            &["agents", "set", "a", "--escalate-after", "65"],
+            5,
+            "escalate_after (65) must be a whole number from 0 to 64",
+        ),
+        (&["agents", "set", "a", "--scope", "team"], 5, "must be agent or session"),
     ] {
         let error = failed(&run(arguments), code);
         assert!(error.contains(expected), "{arguments:?}: {error}");

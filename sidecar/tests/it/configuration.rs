@@ -14,7 +14,8 @@ async fn defaults_are_off_window_20_threshold_10() {
         json!({
             "agent_id": "a", "name": "", "active": true, "deactivated_by": null, "generation": 1,
             "kill_switch_enabled": false, "kill_switch_window_size": 20, "kill_switch_threshold": 10.0,
-            "action": "deactivate", "counting": "progress", "retry_after_seconds": 60,
+            "action": "deactivate", "counting": "progress", "retry_after_seconds": 60, "idle_reset_seconds": 120,
+            "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5,
             "first_seen": null, "last_seen": null,
         })
     );
@@ -45,19 +46,39 @@ async fn window_size_and_threshold_reach_the_filter() {
 }
 
 #[tokio::test]
+async fn the_scope_and_its_settings_reach_the_filter_and_are_recorded() {
+    let sidecar = Sidecar::guarding("a").await;
+    let set = json!({"idle_reset_seconds": 30, "scope": "session", "session_stop_seconds": 600, "escalate_after": 3});
+    let kill_switch = sidecar.api.patch("/v1/agents/a/kill-switch", set.clone()).await.ok();
+    assert_members(&kill_switch, set.clone());
+    assert_members(&sidecar.api.get("/v1/agents/a/kill-switch").await.ok(), set.clone());
+    assert_members(&sidecar.api.sync("since=0").await.ok()["agents"][0], set);
+    let changes = json!({
+        "idle_reset_seconds": {"from": 120, "to": 30}, "scope": {"from": "agent", "to": "session"},
+        "session_stop_seconds": {"from": 3600, "to": 600}, "escalate_after": {"from": 5, "to": 3},
+    });
+    assert_eq!(sidecar.api.events("event_type=policy_changed").await[0]["changes"], changes);
+}
+
+#[tokio::test]
 async fn a_partial_change_keeps_the_rest_and_a_put_replaces_it() {
     let sidecar = Sidecar::start().await;
     let all = json!({
         "name": "Support", "kill_switch_enabled": true, "kill_switch_window_size": 30, "kill_switch_threshold": 15,
-        "action": "block", "counting": "literal", "retry_after_seconds": 90,
+        "action": "block", "counting": "literal", "retry_after_seconds": 90, "idle_reset_seconds": 0,
+        "scope": "session", "session_stop_seconds": 60, "escalate_after": 0,
     });
-    sidecar.api.put("/v1/agents/a", all).await.ok();
+    assert_members(&sidecar.api.put("/v1/agents/a", all.clone()).await.ok(), json!({"idle_reset_seconds": 0}));
     let patched = sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 16})).await.ok();
-    let expected = json!({"kill_switch_threshold": 16.0, "name": "Support", "action": "block", "counting": "literal"});
+    let mut expected = all;
+    expected["kill_switch_threshold"] = json!(16.0);
     assert_members(&patched, expected);
     let put = sidecar.api.put("/v1/agents/a", json!({"name": "Support"})).await;
     assert_eq!(put.status, 200);
-    let defaults = json!({"kill_switch_enabled": false, "action": "deactivate", "retry_after_seconds": 60});
+    let defaults = json!({
+        "kill_switch_enabled": false, "action": "deactivate", "retry_after_seconds": 60, "idle_reset_seconds": 120,
+        "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5,
+    });
     assert_members(&put.json(), defaults);
 }
 

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::json;
 
-use crate::support::{ENFORCER, OPERATOR, Sidecar, VIEWER, kill};
+use crate::support::{ENFORCER, OPERATOR, Sidecar, VIEWER, key, kill, stop, stop_with};
 
 /// The pages that need a session.
 const PAGES: [&str; 6] = ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
@@ -89,6 +89,7 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
         "/agents/a/preview",
         "/agents/a/activate",
         "/agents/a/deactivate",
+        "/agents/a/sessions/0000000000000001/resume",
         "/alerts",
         "/alerts/x/test",
         "/alerts/x/switch",
@@ -231,20 +232,83 @@ async fn failed_sign_ins_are_limited_and_sessions_are_not_affected() {
 }
 
 #[tokio::test]
+async fn stopped_conversations_are_listed_and_go_on_at_the_press_of_a_button() {
+    let sidecar = Sidecar::guarding("team%2Fa").await;
+    let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
+    let page = "/agents/team%2Fa";
+    assert!(!visitor.get(page).await.text().await.unwrap().contains("Stopped conversations"));
+    let hostile = json!({"session": {"key": key(1), "id": "<script>alert(1)</script>"}});
+    sidecar.api.report("/v1/kills", stop_with("k1", "team/a", 1, hostile)).await.ok();
+    sidecar.api.report("/v1/kills", stop_with("k2", "team/a", 2, json!({"session": {"key": key(2)}}))).await.ok();
+    let text = visitor.get(page).await.text().await.unwrap();
+    for part in [
+        "Stopped conversations",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "conversation 0000000000000002",
+        "the same prompt and the same answer",
+        "2024-01-15 11:30:00 UTC",
+        "Let it go on",
+        "was stopped until 2024-01-15 11:30:00 UTC; the agent itself goes on",
+        "■ conversation stopped",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("Deactivated by Kill Switch") && !text.contains("<script>alert"), "{text}");
+    let mut viewer = Visitor::signed_in(&sidecar, VIEWER).await;
+    let seen = viewer.get(page).await.text().await.unwrap();
+    assert!(seen.contains("Stopped conversations") && !seen.contains("Let it go on"));
+
+    let path = format!("{page}/sessions/{}/resume", key(1));
+    let form_key = viewer.key(page).await;
+    assert_eq!(viewer.post(&path, &[("form_key", &form_key)]).await.status(), 403);
+    let form_key = visitor.key(page).await;
+    let fields = [("form_key", form_key.as_str()), ("reason", "the tool works again")];
+    let answer = visitor.post(&path, &fields).await;
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["location"]),
+        (303, &"/agents/team%2Fa?did=resumed".parse().unwrap())
+    );
+    assert_eq!(visitor.post(&path, &fields).await.status(), 404, "it goes on already");
+    let event = &sidecar.api.events("event_type=session_resumed").await[0];
+    assert_eq!((&event["reason"], &event["session_key"]), (&json!("the tool works again"), &json!(key(1))));
+    let text = visitor.get(&format!("{page}?did=resumed")).await.text().await.unwrap();
+    assert!(text.contains("The conversation goes on.") && !text.contains("session-0000000000000001"), "{text}");
+}
+
+#[tokio::test]
+async fn the_page_of_an_escalated_agent_says_why_it_was_deactivated() {
+    let sidecar = Sidecar::start().await;
+    sidecar.api.put("/v1/agents/a", json!({"scope": "session", "escalate_after": 2})).await.ok();
+    for session in 1..=2 {
+        sidecar.api.report("/v1/kills", stop(&format!("k{session}"), "a", session)).await.ok();
+    }
+    sidecar.api.report("/v1/kills", stop("late", "a", 3)).await.ok();
+    let mut visitor = Visitor::signed_in(&sidecar, VIEWER).await;
+    let text = visitor.get("/agents/a").await.text().await.unwrap();
+    let banner = text.split("Why this agent is inactive").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(banner.contains("2 conversations of this agent were stopped within an hour"), "{banner}");
+    assert!(text.contains("Repeated calls"), "those of the last conversation");
+}
+
+#[tokio::test]
 async fn all_events_or_those_that_match_are_exported() {
     let sidecar = Sidecar::start().await;
     for index in 0..1_100 {
         sidecar.api.put(&format!("/v1/agents/a{index}"), json!({})).await.ok();
     }
     sidecar.api.report("/v1/kills", kill("k", "a0", 1)).await.ok();
+    sidecar.api.report("/v1/kills", stop_with("b", "a1", 1, json!({"action": "block"}))).await.ok();
     let mut visitor = Visitor::signed_in(&sidecar, VIEWER).await;
     let jsonl = visitor.get("/events/export?format=jsonl").await;
     assert!(jsonl.headers()["content-disposition"].to_str().unwrap().contains("events.jsonl"));
     let text = jsonl.text().await.unwrap();
-    assert_eq!(text.lines().count(), 1_101);
+    assert_eq!(text.lines().count(), 1_102);
+    assert!(text.contains("\"session\":\"chat-1\""));
     assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
     let csv = visitor.get("/events/export?format=csv&event_type=kill_switch").await.text().await.unwrap();
     let lines: Vec<_> = csv.lines().collect();
     assert_eq!(lines.len(), 2, "{csv}");
-    assert!(lines[1].contains(",kill_switch,a0,1,kill_switch,") && lines[1].contains(",13.0,10.0,"), "{csv}");
+    assert!(lines[1].contains(",kill_switch,a0,1,kill_switch,") && lines[1].contains(",13.0,10.0,,"), "{csv}");
+    let csv = visitor.get("/events/export?format=csv&event_type=blocked").await.text().await.unwrap();
+    assert!(csv.contains(",13.0,10.0,chat-1,"), "{csv}");
 }

@@ -6,7 +6,7 @@ use kill_switch::api;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{START_MS, Sidecar, kill, kill_with};
+use crate::support::{START_MS, Sidecar, key, kill, kill_with, stop};
 
 async fn document(sidecar: &Sidecar) -> Value {
     sidecar.api.get("/openapi.json").await.ok()
@@ -60,6 +60,7 @@ async fn requests_and_answers_match_their_schemas() {
     let sidecar = Sidecar::start().await;
     let document = document(&sidecar).await;
     let (agent, rule) = ("/v1/agents/{agent_id}", "/v1/alerts/{rule_id}");
+    let resume = "/v1/agents/{agent_id}/sessions/{session_key}/resume";
     let mut rule_id = String::new();
     let score = json!({
         "at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1,
@@ -73,6 +74,15 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::GET, "/v1/agents/{agent_id}/kill-switch", Value::Null, 200),
         (Method::POST, "/v1/kills", kill_with("b", "a", 1, json!({"action": "block"})), 200),
         (Method::POST, "/v1/kills", kill_with("o", "a", 1, json!({"action": "observe", "excerpt": "x"})), 200),
+        (Method::POST, "/v1/kills", stop("s1", "a", 1), 200),
+        (Method::POST, "/v1/kills", stop("s2", "a", 2), 200),
+        (Method::POST, resume, json!({"reason": "fixed", "by": "Ada"}), 200),
+        (Method::POST, resume, Value::Null, 404),
+        (Method::GET, "/v1/agents/{agent_id}/sessions?limit=5", Value::Null, 200),
+        (Method::GET, "/v1/sync?envoy=edge", Value::Null, 200),
+        (Method::PATCH, agent, json!({"escalate_after": 3, "scope": "session"}), 200),
+        (Method::POST, "/v1/kills", stop("s3", "a", 3), 200),
+        (Method::GET, agent, Value::Null, 200),
         (Method::POST, "/v1/kills", kill("k", "a", 1), 200),
         (Method::POST, "/v1/agents/{agent_id}/activate", json!({"reason": "fixed", "by": "Ada"}), 200),
         (Method::POST, "/v1/kills", kill("stale", "a", 1), 200),
@@ -104,7 +114,7 @@ async fn requests_and_answers_match_their_schemas() {
         let case = format!("{method} {path} {status}");
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
         let token = if operation["x-scope"] == "enforcer" { &sidecar.api.enforcer } else { &sidecar.api.operator };
-        let url = target.replace("{agent_id}", "a").replace("{rule_id}", &rule_id);
+        let url = target.replace("{agent_id}", "a").replace("{rule_id}", &rule_id).replace("{session_key}", &key(1));
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];

@@ -16,7 +16,7 @@ use crate::support::postgres::{Cluster, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
 use crate::support::silence::Way;
-use crate::support::{Api, SOON, Sidecar, eventually, kill};
+use crate::support::{Api, SOON, Sidecar, eventually, key, kill, stop};
 
 fn replica(dir: &Path, url: &str) -> Process {
     Process::replica(dir, url, &["--allow-private-webhooks"])
@@ -105,6 +105,33 @@ async fn a_loop_that_is_reported_to_both_replicas_is_one_kill() {
             assert_eq!(api.agent(&id).await["deactivated_by"], "kill_switch");
         }
     }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_reported_to_both_replicas_is_stopped_once() {
+    let Some(url) = database().await else { return };
+    let ([a, b], _dirs) = pair(&url);
+    a.api.put("/v1/agents/bot", json!({"scope": "session", "escalate_after": 5})).await.ok();
+    for session in 1..=5 {
+        let (at_a, at_b) = tokio::join!(
+            a.api.report("/v1/kills", stop(&format!("a{session}"), "bot", session)),
+            b.api.report("/v1/kills", stop(&format!("b{session}"), "bot", session)),
+        );
+        let (at_a, at_b) = (at_a.ok(), at_b.ok());
+        let outcomes = BTreeSet::from([at_a["outcome"].as_str().unwrap(), at_b["outcome"].as_str().unwrap()]);
+        let first = if session == 5 { "applied" } else { "stopped" };
+        assert_eq!(outcomes, BTreeSet::from([first, "duplicate"]), "session {session}");
+    }
+    for api in [&a.api, &b.api] {
+        assert_eq!(api.events("agent_id=bot&event_type=kill_switch").await.len(), 6);
+        assert_eq!(api.agent("bot").await["active"], false);
+        assert_eq!(api.get("/v1/agents/bot/sessions").await.ok()["sessions"].as_array().unwrap().len(), 5);
+    }
+    let synced = b.api.sync("envoy=edge").await.synced();
+    let resume = async { a.api.post(&format!("/v1/agents/bot/sessions/{}/resume", key(1)), json!({})).await.ok() };
+    let (news, _) = answer_after(&b.api, "patient", (&synced.epoch, synced.rev), resume).await;
+    let told = &news.agents[0].stopped_sessions[0];
+    assert_eq!((&told.key, told.until_ms, told.releases), (&key(1), 0, 1), "the release reaches the other replica");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_kill_switch::wire::{DeactivatedBy, ScoreSample, Signals};
+use agent_kill_switch::wire::{self, Action, DeactivatedBy, ScoreSample, Signals};
 use kill_switch::model::{
     Agent, AlertRule, Channel, Delivery, DeliveryStatus, EventType, KillOutcome, KillRecord, NewEvent, NoticeKind,
-    Scope, Token,
+    Scope, SessionStop, Token,
 };
-use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, Store, Tx};
+use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, StopQuery, Store, Tx};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -48,6 +48,9 @@ every_store![
     first_seen_and_last_seen_only_move_apart,
     events_are_numbered_and_read_in_both_directions,
     only_one_kill_of_a_generation_is_applied,
+    a_stop_is_read_as_it_was_added_until_it_is_released_or_over,
+    filters_are_told_the_latest_stop_of_each_conversation,
+    other_conversations_that_were_stopped_are_counted,
     only_the_latest_scores_are_kept,
     tokens_are_read_as_they_were_added_and_revoked_once,
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
@@ -114,6 +117,11 @@ async fn an_agent_is_read_as_it_was_saved(store: Arc<Store>) {
     agent.policy.deactivated_by = Some(DeactivatedBy::KillSwitch);
     agent.policy.kill_switch_threshold = 12.25;
     agent.policy.kill_switch_enabled = true;
+    agent.policy.idle_reset_seconds = 0;
+    agent.policy.scope = wire::Scope::Session;
+    agent.policy.session_stop_seconds = 60;
+    agent.policy.escalate_after = 64;
+    agent.policy.reason = Some("the same tool call".to_owned());
     agent.first_seen_ms = Some(5);
     agent.last_seen_ms = Some(7);
     agent.discovered = true;
@@ -258,6 +266,8 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
     tx.record_kill(&record("k2", KillOutcome::Duplicate)).await.unwrap();
     tx.record_kill(&record("k3", KillOutcome::Blocked)).await.unwrap();
     tx.record_kill(&record("k4", KillOutcome::Blocked)).await.unwrap();
+    tx.record_kill(&record("k6", KillOutcome::Stopped)).await.unwrap();
+    tx.record_kill(&record("k7", KillOutcome::Stopped)).await.unwrap();
     assert_eq!(tx.kill("k2").await.unwrap(), Some(record("k2", KillOutcome::Duplicate)));
     assert_eq!(tx.applied_kill("a", 1).await.unwrap(), Some(record("k1", KillOutcome::Applied)));
     assert_eq!(tx.applied_kill("a", 2).await.unwrap(), None);
@@ -265,6 +275,108 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
     let refuses = async |kill: &KillRecord| store.begin().await.unwrap().record_kill(kill).await.is_err();
     assert!(refuses(&record("k5", KillOutcome::Applied)).await, "the database itself refuses a second one");
     assert!(refuses(&record("k1", KillOutcome::Stale)).await);
+}
+
+/// A stop of a conversation that lasts until 100.
+fn stop(session_key: &str, releases: u32, stopped_ms: u64) -> SessionStop {
+    SessionStop {
+        id: 0,
+        agent_id: "a".to_owned(),
+        generation: 1,
+        session_key: session_key.to_owned(),
+        session_id: Some("4711".to_owned()),
+        releases,
+        kill_id: "k".to_owned(),
+        event_id: 9,
+        action: Action::Deactivate,
+        reason: "the same prompt".to_owned(),
+        stopped_ms,
+        until_ms: 100,
+        told_until_ms: 100,
+        released: None,
+    }
+}
+
+async fn a_stop_is_read_as_it_was_added_until_it_is_released_or_over(store: Arc<Store>) {
+    let stops = async |at_ms: u64, generation: u64, before: Option<u64>| {
+        let query = StopQuery { agent_id: "a".to_owned(), generation, at_ms, before, limit: 9 };
+        store.stops(&query).await.unwrap()
+    };
+    let keys = |stops: &[SessionStop]| stops.iter().map(|stop| stop.session_key.clone()).collect::<Vec<_>>();
+    let unnamed = SessionStop { session_id: None, action: Action::Block, ..stop("x", 0, 10) };
+    let mut tx = store.begin().await.unwrap();
+    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap(), None);
+    tx.add_stop(&unnamed).await.unwrap();
+    tx.add_stop(&stop("y", 0, 20)).await.unwrap();
+    let added = tx.latest_stop("a", 1, "x").await.unwrap().unwrap();
+    assert_eq!(added, SessionStop { id: added.id, ..unnamed });
+    assert_eq!(tx.latest_stop("a", 2, "x").await.unwrap(), None, "another generation");
+    tx.commit().await.unwrap();
+    let both = stops(99, 1, None).await;
+    assert_eq!(keys(&both), ["y", "x"], "newest first");
+    assert_eq!(keys(&stops(99, 1, Some(both[0].id)).await), ["x"], "the next page");
+    assert!(stops(100, 1, None).await.is_empty(), "they are over");
+    assert!(stops(99, 2, None).await.is_empty());
+
+    let again = SessionStop { until_ms: 300, ..stop("x", 0, 200) };
+    commit(&store, async |tx| tx.add_stop(&again).await.unwrap()).await;
+    let mut renewed = stops(250, 1, None).await.remove(0);
+    assert_eq!(renewed, SessionStop { id: renewed.id, ..again }, "it replaces the one before");
+    renewed.released = Some((260, "token:operator".to_owned()));
+    renewed.told_until_ms = 400;
+    let mut tx = store.begin().await.unwrap();
+    tx.release_stop(&renewed).await.unwrap();
+    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap(), Some(renewed));
+    tx.add_stop(&stop("x", 1, 270)).await.unwrap();
+    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap().unwrap().releases, 1);
+    tx.commit().await.unwrap();
+    assert!(stops(270, 1, None).await.is_empty());
+}
+
+async fn filters_are_told_the_latest_stop_of_each_conversation(store: Arc<Store>) {
+    let told = async |now_ms: u64, limit: u32| {
+        let told = store.told_stops("a", 1, now_ms, limit).await.unwrap();
+        told.into_iter().map(|stop| (stop.session_key, stop.releases, stop.released.is_some())).collect::<Vec<_>>()
+    };
+    let mut tx = store.begin().await.unwrap();
+    for (key, stopped_ms) in [("x", 10), ("y", 20), ("z", 30)] {
+        tx.add_stop(&stop(key, 0, stopped_ms)).await.unwrap();
+    }
+    tx.add_stop(&SessionStop { agent_id: "b".to_owned(), told_until_ms: 50, ..stop("x", 0, 10) }).await.unwrap();
+    for (key, at_ms) in [("x", 40), ("y", 25)] {
+        let mut released = tx.latest_stop("a", 1, key).await.unwrap().unwrap();
+        released.released = Some((at_ms, "dashboard".to_owned()));
+        tx.release_stop(&released).await.unwrap();
+    }
+    tx.add_stop(&stop("y", 1, 35)).await.unwrap();
+    tx.commit().await.unwrap();
+    let (x, y, z) = (("x".to_owned(), 0, true), ("y".to_owned(), 1, false), ("z".to_owned(), 0, false));
+    assert_eq!(told(60, 9).await, [x.clone(), y.clone(), z], "those that changed last come first");
+    assert_eq!(told(60, 2).await, [x, y]);
+    assert!(told(100, 9).await.is_empty());
+    let agents = async |now_ms: u64| {
+        let mut agents: Vec<_> = store.agents_with_stops(now_ms).await.unwrap().into_iter().collect();
+        agents.sort();
+        agents
+    };
+    assert_eq!((agents(49).await.join(" "), agents(50).await.join(" ")), ("a b".to_owned(), "a".to_owned()));
+}
+
+async fn other_conversations_that_were_stopped_are_counted(store: Arc<Store>) {
+    let mut tx = store.begin().await.unwrap();
+    tx.add_stop(&stop("x", 0, 10)).await.unwrap();
+    tx.add_stop(&stop("y", 0, 20)).await.unwrap();
+    let mut released = tx.latest_stop("a", 1, "y").await.unwrap().unwrap();
+    released.released = Some((25, "dashboard".to_owned()));
+    tx.release_stop(&released).await.unwrap();
+    tx.add_stop(&stop("y", 1, 30)).await.unwrap();
+    tx.add_stop(&SessionStop { action: Action::Block, ..stop("blocked", 0, 30) }).await.unwrap();
+    tx.add_stop(&SessionStop { generation: 2, ..stop("later", 0, 30) }).await.unwrap();
+    tx.add_stop(&SessionStop { agent_id: "b".to_owned(), ..stop("other", 0, 30) }).await.unwrap();
+    for (key, since_ms, count) in [("z", 0, 2), ("x", 0, 1), ("y", 0, 1), ("z", 9, 2), ("z", 10, 1), ("z", 30, 0)] {
+        let counted = tx.other_stopped_sessions(&stop(key, 0, 40), since_ms).await.unwrap();
+        assert_eq!(counted, count, "other than {key} after {since_ms}");
+    }
 }
 
 fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
@@ -311,12 +423,24 @@ async fn only_what_has_expired_is_deleted(store: Arc<Store>) {
         tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
         tx.append_scores("a", &samples(0..1, at_ms), 10).await.unwrap();
     }
-    let keep_events = Expiry { now_ms: 110, scores_before_ms: 15, deliveries_before_ms: 0, events_before_ms: None };
+    for told_until_ms in [10, 20] {
+        let key = told_until_ms.to_string();
+        tx.add_stop(&SessionStop { told_until_ms, ..stop(&key, 0, 5) }).await.unwrap();
+    }
+    let keep_events = Expiry {
+        now_ms: 110,
+        scores_before_ms: 15,
+        deliveries_before_ms: 0,
+        stops_before_ms: 15,
+        events_before_ms: None,
+    };
     tx.expire(&keep_events).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(store.events(&events(EventRange::After(0))).await.unwrap().len(), 2);
     assert_eq!(store.pending_alerts().await.unwrap(), [2]);
     assert_eq!(store.scores("a", 0, 10).await.unwrap(), samples(0..1, 20));
+    let stops = store.told_stops("a", 1, 0, 9).await.unwrap();
+    assert_eq!(stops.iter().map(|stop| stop.session_key.as_str()).collect::<Vec<_>>(), ["20"]);
     let expire_events = Expiry { events_before_ms: Some(15), ..keep_events };
     commit(&store, async |tx| tx.expire(&expire_events).await.unwrap()).await;
     let left = store.events(&events(EventRange::After(0))).await.unwrap();
@@ -426,6 +550,7 @@ pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: Deliver
         rule_id: rule_id.to_owned(),
         channel: Channel::Webhook,
         kind: NoticeKind::KillSwitch,
+        scope: wire::Scope::Agent,
         agent_id: "a".to_owned(),
         event_id: Some(event_id),
         payload: "{}".to_owned(),
@@ -466,11 +591,19 @@ async fn an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered(
     tx.add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
     tx.add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
-    let sent = tx.last_sent("r1", "a", NoticeKind::KillSwitch).await.unwrap();
+    let like = delivery("new", "r1", 4, DeliveryStatus::Pending);
+    let sent = tx.last_sent(&like).await.unwrap();
     assert_eq!(sent, Some(10), "a delivery that was held back does not count");
-    assert_eq!(tx.last_sent("r1", "a", NoticeKind::WouldKill).await.unwrap(), None);
+    let dry_run = Delivery { kind: NoticeKind::WouldKill, ..like.clone() };
+    assert_eq!(tx.last_sent(&dry_run).await.unwrap(), None);
+    let about_session = Delivery { scope: wire::Scope::Session, ..like.clone() };
+    assert_eq!(tx.last_sent(&about_session).await.unwrap(), None, "notices about agents and conversations are apart");
+    tx.add_delivery(&Delivery { delivery_id: "d4".to_owned(), event_id: Some(3), ..about_session.clone() })
+        .await
+        .unwrap();
+    assert_eq!((tx.last_sent(&about_session).await.unwrap(), tx.last_sent(&like).await.unwrap()), (Some(40), Some(10)));
     let last = tx.last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
-    assert_eq!(last.delivery_id, "d3");
+    assert_eq!(last.delivery_id, "d3", "the latest one about the agent");
     let done = Delivery {
         status: DeliveryStatus::Delivered,
         attempts: 2,
@@ -485,13 +618,13 @@ async fn an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered(
         let found = store.deliveries(&DeliveryQuery { limit: 9, ..query }).await.unwrap();
         found.into_iter().map(|delivery| delivery.delivery_id).collect::<Vec<_>>()
     };
-    assert_eq!(ids(DeliveryQuery::default()).await, ["d3", "d2", "d1"]);
-    assert_eq!(ids(DeliveryQuery { rule_id: Some("r1".to_owned()), ..Default::default() }).await, ["d3", "d1"]);
+    assert_eq!(ids(DeliveryQuery::default()).await, ["d4", "d3", "d2", "d1"]);
+    assert_eq!(ids(DeliveryQuery { rule_id: Some("r1".to_owned()), ..Default::default() }).await, ["d4", "d3", "d1"]);
     let delivered = DeliveryQuery { status: Some(DeliveryStatus::Delivered), ..Default::default() };
     assert_eq!(ids(delivered.clone()).await, ["d2"]);
     let kept = store.deliveries(&DeliveryQuery { limit: 1, ..delivered }).await.unwrap().remove(0);
     assert_eq!(kept, Delivery { seq: kept.seq, ..done });
-    assert_eq!(store.pending_deliveries().await.unwrap(), 1);
+    assert_eq!(store.pending_deliveries().await.unwrap(), 2);
     assert!(store.due_deliveries(9, 9).await.unwrap().is_empty());
     assert_eq!(store.due_deliveries(10, 9).await.unwrap()[0].delivery_id, "d1");
 }

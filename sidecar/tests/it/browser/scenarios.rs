@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Browser, Script};
 use crate::support::receiver::Receiver;
-use crate::support::{START_MS, Sidecar, assert_members, kill};
+use crate::support::{START_MS, Sidecar, assert_members, key, kill, stop};
 
 #[tokio::test]
 async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() {
@@ -12,7 +12,17 @@ async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() 
     for (id, enabled) in [("off", false), ("on", true)] {
         sidecar.api.put(&format!("/v1/agents/{id}"), json!({"kill_switch_enabled": enabled})).await.ok();
         browser.goto(&format!("/agents/{id}")).await;
-        for css in ["button[role=switch]", "#window_size", "#threshold", "#action", "#counting"] {
+        for css in [
+            "button[role=switch]",
+            "#window_size",
+            "#threshold",
+            "#action",
+            "#counting",
+            "#scope",
+            "#session_stop_seconds",
+            "#escalate_after",
+            "#idle_reset_seconds",
+        ] {
             assert!(browser.is_displayed(css).await, "{css} while {id}");
         }
         assert_eq!(browser.attribute("button[role=switch]", "aria-checked").await, enabled.to_string());
@@ -101,6 +111,35 @@ async fn an_inactive_agent_says_who_switched_it_off() {
     browser.goto("/agents/stopped").await;
     let banner = browser.text(".banner").await;
     assert!(banner.starts_with("Inactive") && banner.contains("Ada") && banner.contains("too expensive"), "{banner}");
+}
+
+#[tokio::test]
+async fn a_stopped_conversation_appears_and_goes_on_at_the_press_of_its_button() {
+    let Some((sidecar, browser)) = Browser::signed_in().await else { return };
+    sidecar.api.guarded("a").await;
+    browser.goto("/agents/a").await;
+    browser.click("#scope option[value=session]").await;
+    browser.fill("#session_stop_seconds", "600").await;
+    browser.fill("#escalate_after", "0").await;
+    browser.fill("#idle_reset_seconds", "30").await;
+    browser.press("Save settings").await;
+    browser.until(".flash", "Settings saved.").await;
+    let saved = json!({"scope": "session", "session_stop_seconds": 600, "escalate_after": 0, "idle_reset_seconds": 30});
+    assert_members(&sidecar.api.agent("a").await, saved);
+
+    browser.until("#live-text", "Live").await;
+    sidecar.api.report("/v1/kills", stop("k1", "a", 1)).await.ok();
+    let row = format!("#session-{}", key(1));
+    browser.until(&row, "chat-1").await;
+    let text = browser.text(&row).await;
+    assert!(text.contains("the same prompt") && text.contains("2024-01-15 10:40:00 UTC"), "{text}");
+    assert!(browser.text("#state [data-badge]").await.ends_with("Active"));
+    browser.fill(&format!("#why-{}", key(1)), "the tool works again").await;
+    browser.press("Let it go on").await;
+    browser.until(".flash", "The conversation goes on.").await;
+    assert!(!browser.has(&row).await);
+    browser.until("#events", "session_resumed").await;
+    assert_eq!(sidecar.api.events("event_type=session_resumed").await[0]["reason"], "the tool works again");
 }
 
 #[tokio::test]

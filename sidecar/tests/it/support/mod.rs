@@ -265,6 +265,24 @@ pub fn kill_with(kill_id: &str, agent_id: &str, generation: u64, more: Value) ->
     report
 }
 
+/// A report of a loop in a conversation that stops only this conversation, in the first generation of its agent.
+pub fn stop(kill_id: &str, agent_id: &str, session: u64) -> Value {
+    stop_with(kill_id, agent_id, session, json!({}))
+}
+
+/// The same report with something else in it.
+pub fn stop_with(kill_id: &str, agent_id: &str, session: u64, more: Value) -> Value {
+    let session = json!({"key": key(session), "id": format!("chat-{session}"), "releases": 0});
+    let mut report = kill_with(kill_id, agent_id, 1, json!({"scope": "session", "session": session}));
+    report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    report
+}
+
+/// The key of a conversation.
+pub fn key(session: u64) -> String {
+    format!("{session:016x}")
+}
+
 /// Checks that an object has these members with these values. It may have others.
 #[track_caller]
 pub fn assert_members(object: &Value, expected: Value) {

@@ -1,0 +1,57 @@
+-- After how long a silence a run is over, what a loop stops, for how long a conversation is stopped, and how many stopped
+-- conversations deactivate the agent.
+ALTER TABLE agents ADD COLUMN idle_reset_seconds INTEGER NOT NULL DEFAULT 120;
+ALTER TABLE agents ADD COLUMN scope TEXT NOT NULL DEFAULT 'agent' CHECK (scope IN ('agent', 'session'));
+ALTER TABLE agents ADD COLUMN session_stop_seconds INTEGER NOT NULL DEFAULT 3600;
+ALTER TABLE agents ADD COLUMN escalate_after INTEGER NOT NULL DEFAULT 5;
+-- Why the kill switch deactivated the agent. Null while it is active, or if a person deactivated it.
+ALTER TABLE agents ADD COLUMN kill_reason TEXT;
+
+-- The conversations that the kill switch has stopped while their agents went on.
+CREATE TABLE stopped_sessions (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent_id       TEXT    NOT NULL,
+    -- A stop of another generation than the agent's is over.
+    generation     INTEGER NOT NULL,
+    -- The hash by which filters identify the conversation.
+    session_key    TEXT    NOT NULL,
+    -- The id that the client sent. Null if it sent none.
+    session_id     TEXT,
+    -- How often a person had let the conversation go on before this stop.
+    releases       INTEGER NOT NULL,
+    kill_id        TEXT    NOT NULL,
+    event_id       INTEGER NOT NULL,
+    action         TEXT    NOT NULL CHECK (action IN ('deactivate', 'block')),
+    reason         TEXT    NOT NULL,
+    stopped_ms     INTEGER NOT NULL,
+    until_ms       INTEGER NOT NULL,
+    -- Until when filters are told of the stop, or of its release.
+    told_until_ms  INTEGER NOT NULL,
+    -- When a person let the conversation go on, and who did.
+    released_ms    INTEGER,
+    released_by    TEXT
+) STRICT;
+
+-- A conversation is stopped once, however many Envoys report it, until a person lets it go on.
+CREATE UNIQUE INDEX stopped_sessions_once ON stopped_sessions (agent_id, generation, session_key, releases);
+CREATE INDEX stopped_sessions_by_time ON stopped_sessions (told_until_ms);
+
+-- Notices about conversations and notices about whole agents do not hold each other back.
+ALTER TABLE alert_deliveries ADD COLUMN scope TEXT NOT NULL DEFAULT 'agent' CHECK (scope IN ('agent', 'session'));
+
+-- A report can now have the outcome 'stopped'. SQLite cannot change a CHECK, so the table is copied.
+CREATE TABLE kills_with_stops (
+    kill_id      TEXT    PRIMARY KEY,
+    agent_id     TEXT    NOT NULL,
+    generation   INTEGER NOT NULL,
+    outcome      TEXT    NOT NULL
+                 CHECK (outcome IN ('applied', 'stopped', 'duplicate', 'stale', 'observed', 'blocked')),
+    event_id     INTEGER NOT NULL,
+    received_ms  INTEGER NOT NULL
+) STRICT;
+INSERT INTO kills_with_stops (kill_id, agent_id, generation, outcome, event_id, received_ms)
+    SELECT kill_id, agent_id, generation, outcome, event_id, received_ms FROM kills;
+DROP TABLE kills;
+ALTER TABLE kills_with_stops RENAME TO kills;
+CREATE UNIQUE INDEX kills_once_per_generation ON kills (agent_id, generation) WHERE outcome = 'applied';
+CREATE INDEX kills_by_time ON kills (received_ms);
