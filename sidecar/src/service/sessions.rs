@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use agent_kill_switch::policy::MAX_STOPPED_SESSIONS;
-use agent_kill_switch::wire::{Action, AgentPolicy, KillReport, ReportedSession, StoppedSession};
+use agent_kill_switch::wire::{Action, AgentPolicy, KillReport, ReportedSession};
 use serde_json::json;
 
 use super::agents::{Caller, Note};
@@ -125,7 +125,8 @@ impl Service {
         for policy in policies.iter_mut().filter(|policy| agents.contains(&policy.agent_id)) {
             let (id, generation) = (&policy.agent_id, policy.generation);
             let stops = self.store.told_stops(id, generation, now_ms, MAX_STOPPED_SESSIONS).await?;
-            policy.stopped_sessions = stops.iter().map(SessionStop::told).collect::<Vec<StoppedSession>>();
+            // The filter forgets the first ones if it has to make room for stops of its own.
+            policy.stopped_sessions = stops.iter().rev().map(SessionStop::told).collect();
         }
         Ok(())
     }

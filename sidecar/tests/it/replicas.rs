@@ -130,7 +130,7 @@ async fn a_conversation_that_is_reported_to_both_replicas_is_stopped_once() {
     let synced = b.api.sync("envoy=edge").await.synced();
     let resume = async { a.api.post(&format!("/v1/agents/bot/sessions/{}/resume", key(1)), json!({})).await.ok() };
     let (news, _) = answer_after(&b.api, "patient", (&synced.epoch, synced.rev), resume).await;
-    let told = &news.agents[0].stopped_sessions[0];
+    let told = news.agents[0].stopped_sessions.last().unwrap();
     assert_eq!((&told.key, told.until_ms, told.releases), (&key(1), 0, 1), "the release reaches the other replica");
 }
 

@@ -324,9 +324,9 @@ async fn filters_are_told_of_the_64_conversations_that_changed_last() {
         sidecar.clock.fetch_add(1, Ordering::SeqCst);
     }
     let keys = async || told(api, "a").await.into_iter().map(|session| session.key).collect::<Vec<_>>();
-    assert_eq!(keys().await, (7..=70).rev().map(key).collect::<Vec<_>>());
+    assert_eq!(keys().await, (7..=70).map(key).collect::<Vec<_>>(), "those that changed last come last");
     resume(api, "a", 1).await.ok();
-    assert_eq!(keys().await, [1].into_iter().chain((8..=70).rev()).map(key).collect::<Vec<_>>());
+    assert_eq!(keys().await, (8..=70).chain([1]).map(key).collect::<Vec<_>>());
     let page = api.get("/v1/agents/a/sessions?limit=50").await.ok();
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest = api.get(&format!("/v1/agents/a/sessions?limit=50&cursor={cursor}")).await.ok();
