@@ -15,11 +15,12 @@ use lab::proc::binary;
 const TOPS: [&str; 11] =
     ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
-/// Names of Envoy and curl that the documentation mentions, but no file of the project uses.
+/// Names of Envoy, curl and agent frameworks that the documentation mentions, but no file of the project uses.
 #[rustfmt::skip]
-const THEIRS: [&str; 7] = [
-    "dns_san_peer_certificate", "filter_metadata", "http_code", "jwt_payload", "payload_in_metadata",
-    "per_connection_buffer_limit_bytes", "typed_per_filter_config",
+const THEIRS: [&str; 11] = [
+    "dns_san_peer_certificate", "extra_headers", "filter_metadata", "http_code", "jwt_payload", "max_retries",
+    "max_retry_limit", "num_retries", "payload_in_metadata", "per_connection_buffer_limit_bytes",
+    "typed_per_filter_config",
 ];
 
 #[test]
