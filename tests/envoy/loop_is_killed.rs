@@ -22,7 +22,7 @@ async fn play(mesh: &Mesh, scenario: &Scenario) -> Result<(), String> {
     let agent = format!("scenario/{}", scenario.name.replace('/', "-"));
     mesh.enable(&agent, scenario.settings.clone()).await;
     let caller = mesh.caller(&agent);
-    let scored_before = counter(mesh, "requests.allowed").await;
+    let ignored_before = counter(mesh, "requests.not_a_call").await;
     for round in 1..=scenario.rounds {
         let replies = scenario.play(&caller, &mesh.llm).await.unwrap();
         let refused = scenario::first_refused(&replies);
@@ -33,8 +33,10 @@ async fn play(mesh: &Mesh, scenario: &Scenario) -> Result<(), String> {
             mesh.settled().await;
         }
     }
-    if scenario.verdict == Verdict::Ignore && counter(mesh, "requests.allowed").await > scored_before {
-        return Err("its requests were scored as calls".to_owned());
+    let ignored = counter(mesh, "requests.not_a_call").await - ignored_before;
+    let expected = if scenario.verdict == Verdict::Ignore { scenario.steps.len() as u64 } else { 0 };
+    if ignored != expected {
+        return Err(format!("{ignored} requests were not taken for calls, and {expected} are none"));
     }
     let expected = if scenario.verdict.is_kill() { scenario.rounds } else { 0 };
     match mesh.events(&agent, "kill_switch").await.len() {
