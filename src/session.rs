@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn a_member_of_the_baggage_is_found_among_others() {
         let header = b"a=1;p=q, session.id = s-1 ;x, gen_ai.conversation.id=c%201,session.id=s-2";
-        let cases = [("session.id", Some("s-1")), ("gen_ai.conversation.id", Some("c%201")), ("session", None), ("p", None)];
+        let cases =
+            [("session.id", Some("s-1")), ("gen_ai.conversation.id", Some("c%201")), ("session", None), ("p", None)];
         for (key, value) in cases {
             assert_eq!(baggage_member(header, key), value.map(str::as_bytes), "{key}");
         }

@@ -20,9 +20,11 @@ pub struct Answer {
     pub delay_ms: u64,
     /// The delay before each further piece of a stream.
     pub piece_delay_ms: u64,
-    /// If not empty, only the first piece of the body is sent until [`crate::MockLlm::open`] opens this gate.
+    /// If not empty, the answer waits at this gate until [`crate::MockLlm::open`] opens it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gate: String,
+    /// Where in the answer the gate is.
+    pub gate_at: GateAt,
     /// The number of pieces in which a text is streamed; 0 for a word at a time.
     pub pieces: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,6 +39,19 @@ pub struct Answer {
     /// Replaces the body that the API would send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
+}
+
+/// Where an answer waits at its gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateAt {
+    /// Before anything is sent.
+    Start,
+    /// After the first piece of the body.
+    #[default]
+    FirstPiece,
+    /// After the last piece of the body: everything was sent, but the body has not ended.
+    End,
 }
 
 /// A tool call of the model.
@@ -59,6 +74,7 @@ impl Default for Answer {
             delay_ms: 0,
             piece_delay_ms: 0,
             gate: String::new(),
+            gate_at: GateAt::default(),
             pieces: 0,
             headers: Vec::new(),
             trailers: Vec::new(),

@@ -49,7 +49,7 @@ pub mod sse;
 pub mod tls;
 pub mod wire;
 
-pub use answer::{Answer, ToolCall};
+pub use answer::{Answer, GateAt, ToolCall};
 pub use envoy_yaml::{EnvoyConfig, Filter, envoy_yaml};
 pub use format::Format;
 #[cfg(not(target_arch = "wasm32"))]

@@ -105,7 +105,8 @@ impl Mesh {
         }
         let module = options.module.unwrap_or_else(wasm_module);
         let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
-        let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(4 << 20), ..config });
+        // Room for the longest body that the filter holds by default, and two more reads.
+        let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(10 << 20), ..config });
         let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
         let remote = Remote { envoy: envoy.url(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() };
         let mesh = Mesh { llm, sidecar, envoy, remote };

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use lab::chat::{Caller, Conversation, Input, Reply, Request};
 use lab::mesh::SOON;
-use lab::{Answer, Format, MockLlm};
+use lab::proc::wait_until;
+use lab::{Answer, Format, GateAt, MockLlm};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -178,6 +179,33 @@ async fn a_stream_waits_at_its_gate_until_the_gate_is_opened() {
 }
 
 #[tokio::test]
+async fn an_answer_can_wait_before_it_begins_and_before_it_ends() {
+    let llm = MockLlm::start().await;
+    let caller = Caller::new(llm.url(), "a");
+    let answer = |gate: &str, gate_at| Answer { gate: gate.to_owned(), gate_at, ..Answer::text("one two three") };
+    for stream in [false, true] {
+        let request = question(Format::OpenAiChat, stream, "hi");
+        let gate = format!("start, stream {stream}");
+        let script = answer(&gate, GateAt::Start);
+        let calls = async { tokio::join!(caller.call(&request, Some(&script)), caller.call(&request, Some(&script))) };
+        let opened = async {
+            wait_until("both wait", SOON, || async { llm.under_way(&gate) == 2 }).await;
+            llm.open(&gate);
+        };
+        let ((first, second), ()) = tokio::join!(calls, opened);
+        for reply in [first, second] {
+            assert_eq!(reply.unwrap().answer().text, "one two three", "stream {stream}");
+        }
+
+        let gate = format!("end, stream {stream}");
+        let whole = |body: &str| if stream { body.ends_with("[DONE]\n\n") } else { body.ends_with('}') };
+        let reply = caller.call_until(&request, Some(&answer(&gate, GateAt::End)), whole).await.unwrap();
+        assert_eq!(reply.answer().text, "one two three", "stream {stream}: all of it has come");
+        wait_until("the mock LLM notices that its client is gone", SOON, || async { llm.under_way(&gate) == 0 }).await;
+    }
+}
+
+#[tokio::test]
 async fn a_cut_stream_breaks_off_and_a_delayed_one_does_not() {
     let llm = MockLlm::start().await;
     for stream in [false, true] {
@@ -230,6 +258,6 @@ async fn ask(llm: &MockLlm, format: Format, stream: bool, text: &str) -> Reply {
 }
 
 async fn post(llm: &MockLlm, path: &str, body: &Value) -> Reply {
-    let request = Request { format: Format::Other, path: path.to_owned(), headers: Vec::new(), body: body.clone() };
+    let request = Request::new(Format::Other, path, body.clone());
     Caller::new(llm.url(), "test").call(&request, None).await.unwrap()
 }

@@ -275,10 +275,15 @@ mod tests {
             let path = format!("/v1{before}{last}/?a=/messages");
             assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (None, true), "{path}");
         }
-        for path in ["/v1/messages;v=1", "/v1/messages%23x", "/v1/messages#x", "/v1/messages//", "/v1/messages/;a=b?c"] {
+        for path in ["/v1/messages;v=1", "/v1/messages%23x", "/v1/messages#x", "/v1/messages//", "/v1/messages/;a=b?c"]
+        {
             assert_eq!(by_path(path.as_bytes()), Some(Format::Anthropic), "{path}");
         }
-        assert_eq!(by_path(b"/model/arn%3Aaws%3Am/converse"), Some(Format::Bedrock), "an escape in the name of a model");
+        assert_eq!(
+            by_path(b"/model/arn%3Aaws%3Am/converse"),
+            Some(Format::Bedrock),
+            "an escape in the name of a model"
+        );
         assert!(
             by_path(b"completions").is_none() && by_path(b"/other-completions").is_none() && by_path(b"").is_none()
         );

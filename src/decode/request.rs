@@ -49,7 +49,9 @@ impl Reading<'_> {
 
     fn finish(&self, finder: ConversationFinder<'_>, has_history: bool) -> Conversation {
         match finder.finish(has_history) {
-            Conversation::Continued { .. } | Conversation::New { .. } if !self.finds_opening() => Conversation::default(),
+            Conversation::Continued { .. } | Conversation::New { .. } if !self.finds_opening() => {
+                Conversation::default()
+            }
             conversation => conversation,
         }
     }
@@ -211,11 +213,7 @@ fn decode_mcp_call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerp
     Ok(())
 }
 
-fn add_mcp_call(
-    params: Option<Json<'_>>,
-    calls: &mut ToolCalls,
-    text: &mut Fingerprinter,
-) -> Result<(), Malformed> {
+fn add_mcp_call(params: Option<Json<'_>>, calls: &mut ToolCalls, text: &mut Fingerprinter) -> Result<(), Malformed> {
     let Some(params) = params else { return Ok(()) };
     for value in params.pick(["name", "arguments"])?.into_iter().flatten() {
         push_json(value, text)?;

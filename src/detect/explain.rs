@@ -96,12 +96,7 @@ mod tests {
     }
 
     fn call(counting: Counting, tool_names: &[String]) -> ExplainedCall<'_> {
-        ExplainedCall {
-            counting,
-            tools: ToolTurn::Results(ToolSignature::new(1)),
-            tool_names,
-            answer: Answer::Unknown,
-        }
+        ExplainedCall { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names, answer: Answer::Unknown }
     }
 
     #[test]

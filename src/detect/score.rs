@@ -125,12 +125,7 @@ impl Scorer {
 
     /// Like [`score`](Self::score), for a call in a slot. If the conversation has no calls there yet, the call with which it
     /// began is taken from the agent's common window.
-    pub fn score_in_slot(
-        &self,
-        slot: &mut Window,
-        common: impl FnOnce() -> Window,
-        call: Call,
-    ) -> (Score, Sequence) {
+    pub fn score_in_slot(&self, slot: &mut Window, common: impl FnOnce() -> Window, call: Call) -> (Score, Sequence) {
         slot.adopt_opening(common, call.conversation, self.window_size);
         self.score(slot, call)
     }
@@ -220,7 +215,8 @@ impl Scorer {
 
 /// Returns the latest answer with which earlier ones are compared.
 fn latest_answer(calls: &[Call]) -> Answer {
-    let is_compared = |answer: &Answer| answer.text().is_some() || matches!(answer, Answer::Rejected(_) | Answer::Abandoned);
+    let is_compared =
+        |answer: &Answer| answer.text().is_some() || matches!(answer, Answer::Rejected(_) | Answer::Abandoned);
     calls.iter().rev().map(|call| call.answer).find(is_compared).unwrap_or_default()
 }
 

@@ -138,7 +138,8 @@ impl Window {
             None => all.len().saturating_sub(count),
             Some(key) => {
                 let same = |(_, entry): &(usize, &[u8; entry::LEN])| Entry(entry).conversation() == key;
-                let first = count.checked_sub(1).and_then(|skipped| all.iter().enumerate().rev().filter(same).nth(skipped));
+                let first =
+                    count.checked_sub(1).and_then(|skipped| all.iter().enumerate().rev().filter(same).nth(skipped));
                 if count == 0 { all.len() } else { first.map_or(0, |(index, _)| index) }
             }
         };

@@ -1,7 +1,7 @@
 use super::request::TAIL_BYTES;
 use super::*;
-use crate::agent::store_policy;
 use crate::agent::record::{Details, Record, Value};
+use crate::agent::store_policy;
 use crate::config::Config;
 use crate::detect::window::Window;
 use crate::host::StreamHost as _;
@@ -355,7 +355,8 @@ fn trailers_end_a_body() {
 #[test]
 fn what_is_known_of_an_answer_depends_on_how_the_stream_ends() {
     const DONE: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\ndata: [DONE]\n\n";
-    const FINISHED: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}, \"finish_reason\": \"stop\"}]}\n\n";
+    const FINISHED: &str =
+        "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}, \"finish_reason\": \"stop\"}]}\n\n";
     const HALF: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\n";
     let (client, upstream) = ("downstream_remote_disconnect", "upstream_reset_after_response_started{remote_reset}");
     let cases = [

@@ -53,7 +53,10 @@ fn the_last_messages_of_a_long_conversation_are_enough() {
     messages.push(json!({"role": "user", "content": "and the last one?"}));
     let body = json!({"model": "m", "messages": messages, "tools": [{"type": "function"}]}).to_string();
     for counting in COUNTINGS {
-        assert_eq!(decode_end(counting, CHAT, body.as_bytes(), body.len() - 600), decode_as(counting, CHAT, &body).ok());
+        assert_eq!(
+            decode_end(counting, CHAT, body.as_bytes(), body.len() - 600),
+            decode_as(counting, CHAT, &body).ok()
+        );
         assert!(decode_every_end(counting, CHAT, body.as_bytes()) > body.len() / 2);
     }
 }

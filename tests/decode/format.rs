@@ -39,7 +39,10 @@ fn the_shape_of_the_body_decides_if_the_path_is_unknown() {
         (r#"{"input": [{"type": "function_call_output", "call_id": "c", "output": "hi"}]}"#, Format::OpenAiResponses),
         (r#"{"jsonrpc": "2.0", "method": "tools/call", "params": {}}"#, Format::Mcp),
         (r#"{"jsonrpc": "2.0", "method": "message/send", "params": {}}"#, Format::A2a),
-        (r#"[{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "tools/call", "params": {}}]"#, Format::Mcp),
+        (
+            r#"[{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "tools/call", "params": {}}]"#,
+            Format::Mcp,
+        ),
     ] {
         for path in ["/", "", "/gateway/llm", "/v1/models/claude:rawPredict", "/model/claude/invoke"] {
             assert_eq!(decode(path, body).unwrap().format, format, "{path} {body}");

@@ -135,7 +135,9 @@ fn a_result_inside_a_member_that_names_its_kind_is_read() {
 
 #[test]
 fn the_calls_of_a_batch_count_together() {
-    let call = |name: &str| format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{name}"}}}}"#);
+    let call = |name: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{name}"}}}}"#)
+    };
     let batch = format!(r#"[{}, {{"jsonrpc": "2.0", "method": "notifications/x"}}, {}]"#, call("a"), call("b"));
     let turn = decode("/mcp", batch).unwrap();
     assert_eq!((turn.format, turn.tool_names.as_slice()), (Mcp, &["a".to_owned(), "b".to_owned()][..]));

@@ -10,7 +10,7 @@ use lab::mesh::{MeshOptions, SOON};
 use lab::proc::{PythonClient, wait_until};
 use serde_json::{Value, json};
 
-use crate::support::{SIXTH_REFUSED, Shared, deactivated, looping, replies, run, statuses};
+use crate::support::{SIXTH_REFUSED, Shared, chatting, deactivated, looping, replies, run, statuses};
 
 static MESH: Shared = Shared::new(MeshOptions::default);
 static COMPLETION: Shared =
@@ -59,9 +59,10 @@ fn block_refuses_for_a_while_and_then_begins_a_fresh_window() {
         }
         assert_eq!(mesh.event("block", "blocked").await["block_reason"], "loop_detected");
         assert_eq!(mesh.agent("block").await["active"], true, "the agent stays active");
-        wait_until("the block ends", SOON, || async { looping(&caller, 1).await == [200] }).await;
+        wait_until("the block ends", SOON, || async { chatting(&caller, 1).await == [200] }).await;
         assert!(blocked_at.elapsed() > Duration::from_millis(1500), "the block has lasted about two seconds");
-        assert_eq!(looping(&caller, 5).await, [200, 200, 200, 200, 429], "a loop is detected again in a fresh window");
+        let again = looping(&caller, 6).await;
+        assert_eq!(again, [200, 200, 200, 200, 200, 429], "a loop is detected again in a fresh window");
         wait_until("both blocks are recorded", SOON, || async { mesh.events("block", "blocked").await.len() == 2 })
             .await;
     });

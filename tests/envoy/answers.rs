@@ -21,7 +21,7 @@ static MESH: Shared = Shared::new(|| MeshOptions {
 /// Envoy buffers.
 static HTTP2: Shared = Shared::new(|| MeshOptions {
     filter: json!({"accept_encoding": "keep", "max_request_bytes": 16_777_216}),
-    envoy: Box::new(|config| EnvoyConfig { upstream_http2: true, ..config }),
+    envoy: Box::new(|config| EnvoyConfig { upstream_http2: true, buffer_limit: Some(4 << 20), ..config }),
     ..MeshOptions::default()
 });
 

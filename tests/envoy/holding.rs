@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, head_by_hand, looping, run, sent};
 
 /// `hold: headers`: nothing is forwarded before the verdict.
-static HEADERS: Shared = Shared::new(MeshOptions::default);
+static HEADERS: Shared =
+    Shared::new(|| MeshOptions { filter: json!({"max_request_bytes": MAX_BODY}), ..MeshOptions::default() });
 /// `hold: body`, for meshes that cannot set Envoy's flag: the headers are forwarded and the body waits.
 static BODY: Shared = Shared::new(|| MeshOptions {
-    filter: json!({"hold": "body"}),
+    filter: json!({"hold": "body", "max_request_bytes": MAX_BODY}),
     envoy: Box::new(|config| EnvoyConfig {
         filter: config.filter.map(|filter| Filter { hold: false, ..filter }),
         ..config
@@ -23,6 +24,8 @@ static BODY: Shared = Shared::new(|| MeshOptions {
     ..MeshOptions::default()
 });
 
+/// The longest body that is held.
+const MAX_BODY: usize = 1 << 20;
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
 /// Returns both meshes with the value of `hold`, and switches the kill switch on for an agent.

@@ -12,6 +12,7 @@ mod identity;
 mod loop_is_killed;
 mod observability;
 mod official_clients;
+mod outages;
 mod privacy;
 mod propagation;
 mod replay_agrees;

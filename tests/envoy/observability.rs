@@ -50,11 +50,12 @@ fn every_kind_of_request_is_counted() {
         for request in [
             by_hand(CHAT, "", "", &body),
             by_hand("GET /v1/models", "odd", "", ""),
+            by_hand("POST /v1/embeddings", "odd", "", &body),
             by_hand(CHAT, "odd", "content-type: application/grpc", &body),
             by_hand(CHAT, "odd", "content-encoding: gzip", &body),
             by_hand(CHAT, "odd", &gzip, &body),
             by_hand(CHAT, "odd", "", "{\"messages\": [}"),
-            by_hand(CHAT, "odd", "", &"x".repeat(2 << 20)),
+            by_hand(CHAT, "odd", "", &"x".repeat(9 << 20)),
         ] {
             let mut raw = sent(&mesh, request).await;
             assert_eq!(raw.status().await, 200);
@@ -71,6 +72,7 @@ fn every_kind_of_request_is_counted() {
             ("requests.bad_agent_id", 1),
             ("requests.no_agent", 1),
             ("requests.empty", 1),
+            ("requests.not_a_call", 1),
             ("requests.not_http", 1),
             ("requests.compressed", 1),
             ("requests.malformed", 1),

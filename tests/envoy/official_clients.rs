@@ -1,9 +1,11 @@
 //! The services' own Python clients through Envoy: healthy use is not affected, and a kill is an error that they raise at
 //! once, without a retry, with a message that says what to do.
 
-use lab::mesh::MeshOptions;
-use lab::proc::{Outcome, PythonClient};
-use lab::prose;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lab::mesh::{MeshOptions, SOON};
+use lab::proc::{Outcome, PythonClient, wait_until};
+use lab::{Answer, GateAt, prose};
 use serde_json::json;
 
 use crate::support::{Shared, run};
@@ -61,6 +63,74 @@ fn after_a_kill_the_official_clients_raise_their_permission_error_at_once() {
             assert_eq!(mesh.llm.received_from(&agent).len(), 5, "{agent}: refused calls never reach the model");
             assert_eq!(mesh.kills(&agent, 1).await.len(), 1, "{agent}: one kill");
         }
+    });
+}
+
+/// The answer to a client that closes the connection when it has all of it: the response never ends.
+fn never_ending(text: &str, gate: &str) -> Answer {
+    Answer { gate: gate.to_owned(), gate_at: GateAt::End, ..Answer::text(text) }
+}
+
+#[test]
+fn row_22_polling_with_the_official_mcp_clients_is_allowed() {
+    let Some(clients) = PythonClient::mcp() else { return };
+    run(async {
+        let mesh = MESH.get().await;
+        let polls = AtomicU64::new(0);
+        mesh.llm.decide(move |ask| {
+            let polled = ask.headers.get("x-agent-id")?.to_str().ok()?.starts_with("polling");
+            let result = || prose::sentence(polls.fetch_add(1, Ordering::Relaxed));
+            let called = ask.rpc_method() == "tools/call";
+            polled.then(|| never_ending(&if called { result() } else { String::new() }, "polling"))
+        });
+        for (version, python) in ["1", "2"].iter().zip(&clients) {
+            let agent = format!("polling/mcp-{version}");
+            mesh.enable(&agent, json!({})).await;
+            let outcomes = python.run("mcp", &mesh.envoy.url(), &["--agent-id", &agent, "--calls", "15"]).await;
+            assert_eq!(outcomes.len(), 15, "{agent}");
+            assert!(outcomes.iter().all(|outcome| outcome.ok), "{agent}: {outcomes:?}");
+            let scores = mesh.scores(&agent, 15).await;
+            assert_eq!(scores.len(), 15, "{agent}: each poll is a call, and nothing else is");
+            wait_until("the client has closed every stream", SOON, || async { mesh.llm.under_way("polling") == 0 })
+                .await;
+        }
+    });
+}
+
+#[test]
+fn row_22_the_same_result_each_time_is_a_loop_for_the_official_mcp_clients() {
+    let Some(clients) = PythonClient::mcp() else { return };
+    run(async {
+        let mesh = MESH.get().await;
+        let script = never_ending("The job is waiting for a worker that is free.", "looping over mcp");
+        let script = format!("x-lab-script={}", script.to_header());
+        for (version, python) in ["1", "2"].iter().zip(&clients) {
+            let agent = format!("looping/mcp-{version}");
+            mesh.enable(&agent, json!({})).await;
+            let arguments = ["--agent-id", &agent, "--calls", "8", "--header", &script];
+            let outcomes = python.run("mcp", &mesh.envoy.url(), &arguments).await;
+            let answered: Vec<bool> = outcomes.iter().map(|outcome| outcome.ok).collect();
+            assert_eq!(answered, [true, true, true, true, true, false, false, false], "{agent}: {outcomes:?}");
+            assert!(outcomes[5].message.contains("the kill switch deactivated it"), "{agent}: {:?}", outcomes[5]);
+        }
+    });
+}
+
+#[test]
+fn row_23_a_loop_of_the_official_openai_client_that_closes_at_done_is_killed() {
+    let Some(python) = PythonClient::get() else { return };
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("closes-at-done", json!({})).await;
+        let script = never_ending("I could not find that order. Please check it again.", "closes at done");
+        let script = format!("x-lab-script={}", script.to_header());
+        let arguments = ["--agent-id", "closes-at-done", "--calls", "8", "--stream", "--header", &script];
+        let outcomes = python.run("openai", &mesh.envoy.url(), &arguments).await;
+        let (answered, refused) = outcomes.split_at(5);
+        assert!(answered.iter().all(|outcome| outcome.ok), "{answered:?}");
+        refused.iter().for_each(|outcome| assert_refusal(outcome, "PermissionDeniedError", "closes-at-done"));
+        let closed = || async { mesh.llm.under_way("closes at done") == 0 };
+        wait_until("the client has closed every stream", SOON, closed).await;
     });
 }
 

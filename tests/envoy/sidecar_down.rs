@@ -6,7 +6,7 @@ use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, ask, chatting, counter, looping, run};
+use crate::support::{Loop, SIXTH_REFUSED, ask, chatting, counter, looping, run};
 
 const OUTBOX_DEPTH: &str = "outbox_depth";
 
@@ -79,11 +79,11 @@ fn a_sidecar_that_crashes_around_a_kill_records_it_exactly_once_and_does_not_und
         let mut mesh = Mesh::start().await;
         for (agent, calls_before_crash) in [("before", 5), ("after", 6)] {
             mesh.enable(agent, json!({})).await;
-            let caller = mesh.caller(agent);
-            looping(&caller, calls_before_crash).await;
+            let mut looping = Loop::new(&mesh.caller(agent));
+            looping.calls(calls_before_crash).await;
             mesh.sidecar.kill();
             // The report is being sent, or was accepted just before the crash without an answer.
-            assert_eq!(looping(&caller, 1).await, [403], "{agent}");
+            assert_eq!(looping.calls(1).await, [403], "{agent}");
             if agent == "before" {
                 report_waits(&mesh).await;
             }

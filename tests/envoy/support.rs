@@ -97,9 +97,23 @@ pub async fn repeated(caller: &Caller, request: &Request, answer: Option<&Answer
     statuses
 }
 
-/// Makes the calls of a loop, and returns the statuses.
+/// Makes the calls of a loop in a conversation of its own, and returns the statuses.
 pub async fn looping(caller: &Caller, calls: usize) -> Vec<u16> {
-    statuses(&replies(Kind::Looping, caller, calls).await)
+    Loop::new(caller).calls(calls).await
+}
+
+/// A loop that goes on in the same conversation.
+pub struct Loop(Agent);
+
+impl Loop {
+    pub fn new(caller: &Caller) -> Self {
+        Self(Agent::new(Kind::Looping, caller.clone(), Format::OpenAiChat, false))
+    }
+
+    /// Makes the next calls, and returns the statuses.
+    pub async fn calls(&mut self, calls: usize) -> Vec<u16> {
+        self.0.run(calls).await.into_iter().map(|call| call.reply.unwrap().status).collect()
+    }
 }
 
 /// Makes calls that are not a loop, and returns the statuses: an agent that is refused was stopped before.

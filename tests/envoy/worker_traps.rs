@@ -8,7 +8,7 @@ use lab::proc::{trap_module, wait_until};
 use lab::raw::Raw;
 use serde_json::json;
 
-use crate::support::{SIXTH_REFUSED, by_hand, chatting, looping, run, sent};
+use crate::support::{Loop, SIXTH_REFUSED, by_hand, chatting, looping, run, sent};
 
 #[test]
 fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
@@ -20,7 +20,8 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
         }
         assert_eq!(looping(&mesh.caller("dead"), 6).await, SIXTH_REFUSED);
         mesh.kills("dead", 1).await;
-        assert_eq!(looping(&mesh.caller("looper"), 4).await, [200; 4]);
+        let mut looper = Loop::new(&mesh.caller("looper"));
+        assert_eq!(looper.calls(4).await, [200; 4]);
 
         let streams = open_streams(&mesh).await;
         trap(&mesh).await;
@@ -37,11 +38,7 @@ fn a_trap_cuts_one_workers_streams_and_windows_and_kills_survive_it() {
             [403; 12],
             "a killed agent stays killed"
         );
-        assert_eq!(
-            looping(&mesh.caller("looper"), 2).await,
-            [200, 403],
-            "the window was kept: this was its sixth call"
-        );
+        assert_eq!(looper.calls(2).await, [200, 403], "the window was kept: this was its sixth call");
         assert_eq!(mesh.kills("looper", 1).await.len(), 1, "reports still arrive");
         mesh.activate("dead").await;
         wait_until("policy still arrives", SOON, || async { chatting(&mesh.caller("dead"), 1).await == [200] }).await;

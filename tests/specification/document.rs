@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::scenarios::PLAYED;
+
 const PAGE: &str = include_str!("../../docs/specification.md");
 
 /// The files whose scenarios the page must name.
@@ -17,11 +19,20 @@ const SCENARIOS: [(&str, &str); 6] = [
 /// Tests outside this crate that may cover a scenario.
 const ELSEWHERE: [&str; 3] = ["sidecar tests", "dashboard tests", "Envoy tests"];
 
-/// Returns the rows of the page's tables: a scenario, and the tests that cover it.
+/// Returns the rows of the tables in the page's specification part: a scenario, and the tests that cover it.
 fn rows() -> Vec<(&'static str, &'static str)> {
-    let scenarios = PAGE.split("\n## What sampling misses").next().unwrap_or_default();
+    table_rows(PAGE.split("\n## Sequences of calls").next().unwrap_or_default())
+}
+
+/// Returns the rows of the table of sequences: a row of the scenario table, and the tests that cover it.
+fn sequences() -> Vec<(&'static str, &'static str)> {
+    let (_, rest) = PAGE.split_once("\n## Sequences of calls").unwrap();
+    table_rows(rest.split("\n## ").next().unwrap_or_default())
+}
+
+fn table_rows(text: &'static str) -> Vec<(&'static str, &'static str)> {
     let row = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
-    scenarios.lines().filter_map(row).filter(|(scenario, _)| *scenario != "Scenario").collect()
+    text.lines().filter_map(row).filter(|(first, _)| !["Scenario", "Row"].contains(first)).collect()
 }
 
 fn names(cell: &str) -> impl Iterator<Item = &str> {
@@ -50,10 +61,19 @@ fn every_test_that_the_page_names_exists() {
     for directory in ["src", "tests"] {
         sources(&root.join(directory), &mut text);
     }
-    for (scenario, tests) in rows() {
+    for (scenario, tests) in rows().into_iter().chain(sequences()) {
         for name in names(tests) {
-            assert!(is_test(name, &text), "no test `{name}` for {scenario}");
+            let is_row = PLAYED.contains(&(scenario, name));
+            assert!(is_row || is_test(name, &text), "no test `{name}` for {scenario}");
         }
+    }
+}
+
+#[test]
+fn every_row_of_the_scenario_table_is_on_the_page_with_its_test() {
+    let page: Vec<_> = sequences().into_iter().map(|(row, tests)| (row, names(tests).next().unwrap())).collect();
+    for played in PLAYED {
+        assert!(page.contains(played), "{played:?}");
     }
 }
 

@@ -41,7 +41,11 @@ fn failed_calls_have_no_response_to_compare() {
             agent.call(&ask("Translate the report."), &Answer::error(500, "The server had an error."));
         }
         let expected = if counting == Counting::Literal { 4.0 } else { 0.0 };
-        assert_eq!(agent.last().value(), expected, "four similar prompts, or one attempt after the other, {counting:?}");
+        assert_eq!(
+            agent.last().value(),
+            expected,
+            "four similar prompts, or one attempt after the other, {counting:?}"
+        );
     }
 }
 

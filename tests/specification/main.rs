@@ -9,6 +9,7 @@ mod common;
 mod configuration;
 mod document;
 mod enforcement;
+mod filter;
 mod literal;
 mod normalization;
 mod proxy;

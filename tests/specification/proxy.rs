@@ -73,7 +73,10 @@ impl Proxy {
             }
             Verdict::Block => {
                 self.apply(self.record.blocked(self.now_ms));
-                Some(refusal(Cause::Blocked { retry_after_seconds: self.record.retry_after_seconds, reason: String::new() }))
+                Some(refusal(Cause::Blocked {
+                    retry_after_seconds: self.record.retry_after_seconds,
+                    reason: String::new(),
+                }))
             }
         }
     }

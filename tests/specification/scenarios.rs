@@ -1,41 +1,53 @@
 //! The rows of the scenario table, each as a test of its own: sequences that other loop detectors get wrong, and loops
 //! that must be stopped.
 //!
-//! Default settings: window 20, threshold 10, counting `progress`. The sequences and the expected verdicts are those of
-//! `lab::scenario`, which tests/envoy plays through a real Envoy.
-
-use std::collections::BTreeMap;
+//! Default settings: window 20, threshold 10, counting `progress`, unless the row says otherwise. The sequences and the
+//! expected verdicts are those of `lab::scenario`, which tests/envoy plays through a real Envoy. Here they go through the
+//! filter's own stream, with a clock that the test sets.
 
 use lab::Answer;
-use lab::scenario::{self, Pace, SESSION, Scenario};
+use lab::scenario::{self, Scenario, Sent, Step, Verdict};
 
 use crate::ask;
-use crate::common::{Agent, killed_at};
+use crate::common::Agent;
+use crate::filter::Filter;
 
-/// Plays a scenario and checks its verdict. Returns the agent that made the last call.
-fn play(scenario: &Scenario) -> Agent {
-    // Each session has a window of its own.
-    let mut windows: BTreeMap<String, Agent> = BTreeMap::new();
-    let mut last = String::new();
+/// Plays a scenario and checks its verdict. Returns the filter as the last call left it.
+fn play(scenario: &Scenario) -> Filter {
+    let filter = Filter::new(&scenario.settings);
     for round in 1..=scenario.rounds {
-        let refused = killed_at(scenario.steps.len(), |number| {
-            let step = &scenario.steps[number];
-            let session = step.request.headers.iter().find(|(name, _)| name == SESSION);
-            last = session.map(|(_, value)| value.clone()).unwrap_or_default();
-            let agent = windows.entry(last.clone()).or_insert_with(Agent::new);
-            match scenario.pace {
-                Pace::OneByOne => agent.call(&step.request, &step.answer),
-                Pace::AtOnce => agent.ask(&step.request).0,
-            }
-        });
+        let refused = play_round(scenario, &filter);
         let checked = scenario.verdict.check(refused);
         checked.unwrap_or_else(|problem| panic!("{} round {round}: {problem}: {}", scenario.name, scenario.title));
-        windows.values_mut().for_each(Agent::activate);
+        assert_eq!(filter.reports(), if refused.is_some() { round } else { 0 }, "{}: reported kills", scenario.name);
+        filter.activate();
     }
-    windows.remove(&last).unwrap()
+    if scenario.verdict == Verdict::Ignore {
+        assert!(filter.scores.borrow().is_empty(), "{}: scored as a call", scenario.name);
+    }
+    filter
 }
 
-fn play_all(row: &str) -> Vec<Agent> {
+/// Returns the number of the first call that is refused, counted from 1. Calls after it are not made.
+fn play_round(scenario: &Scenario, filter: &Filter) -> Option<usize> {
+    let mut calls = 0;
+    for group in scenario.groups() {
+        if let [Step { sent: Sent::Later(seconds), .. }, ..] = group {
+            filter.wait_seconds(*seconds);
+        }
+        let forwarded: Vec<_> = group.iter().map_while(|step| filter.send(&step.request)).collect();
+        calls += forwarded.len();
+        if forwarded.len() < group.len() {
+            return Some(calls + 1);
+        }
+        for (forwarded, step) in forwarded.into_iter().zip(group) {
+            filter.answer(forwarded, &step.answer, step.closes);
+        }
+    }
+    None
+}
+
+fn play_all(row: &str) -> Vec<Filter> {
     scenario::variants(row).map(|scenario| play(&scenario)).collect()
 }
 
@@ -46,7 +58,8 @@ macro_rules! rows {
         fn $test() {
             play_all($row);
         })*
-        const PLAYED: &[&str] = &[$($row),*];
+        /// Each row with its test.
+        pub const PLAYED: &[(&str, &str)] = &[$(($row, stringify!($test))),*];
     };
 }
 
@@ -71,11 +84,22 @@ rows! {
     row_18_the_same_declared_tools_in_every_request_are_allowed: "18",
     row_19_a_batch_agent_with_fifty_different_tickets_is_allowed: "19",
     row_20_thirty_anthropic_calls_with_block_content_are_allowed: "20",
+    row_22_polling_over_mcp_with_a_client_that_closes_at_the_result_is_allowed: "22",
+    row_23_a_streamed_loop_whose_client_closes_at_the_last_event_is_killed_at_the_sixth: "23",
+    row_24_requests_that_are_not_calls_are_not_scored: "24",
+    row_25_forty_tries_during_an_outage_are_allowed: "25",
+    row_26_a_client_that_gives_up_and_asks_the_same_again_is_killed: "26",
+    row_27_two_hundred_users_who_ask_the_same_question_are_allowed: "27",
+    row_28_fifty_healthy_conversations_under_one_id_are_allowed: "28",
+    row_29_a_looping_conversation_among_healthy_ones_is_killed_by_its_eighth_call: "29",
+    row_30_the_same_short_run_every_ten_minutes_is_allowed: "30",
+    row_31_the_same_prompt_and_answer_every_45_seconds_is_killed_at_the_sixth: "31",
+    row_32_twelve_identical_requests_in_flight_count_as_one: "32",
     row_p1_the_same_tool_call_with_the_same_error_is_killed_by_the_seventh: "P1",
     row_p2_results_that_differ_only_in_timestamps_and_ids_are_killed: "P2",
     row_p3_alternating_two_and_cycling_three_steps_is_killed: "P3",
     row_p4_continue_fifteen_times_with_rephrased_answers_is_killed: "P4",
-    row_p5_the_same_limit_error_to_the_same_prompt_twenty_times_is_killed: "P5",
+    row_p5_the_same_prompt_refused_as_wrong_is_killed_at_the_sixth: "P5",
     row_p6_prompts_that_differ_in_order_numbers_and_timestamps_are_killed_at_the_sixth: "P6",
     row_p7_streamed_loops_are_killed_at_the_sixth: "P7",
     row_p8_forty_identical_requests_at_once_are_killed: "P8",
@@ -89,24 +113,28 @@ rows! {
 fn every_row_has_a_test() {
     for name in scenario::names() {
         let row = name.split('/').next().unwrap();
-        assert!(PLAYED.contains(&row), "row {row}");
+        assert!(PLAYED.iter().any(|(played, _)| *played == row), "row {row}");
     }
+}
+
+fn highest(filter: &Filter) -> f64 {
+    filter.scores.borrow().iter().map(|sample| sample.score).fold(0.0, f64::max)
 }
 
 #[test]
 fn the_highest_scores_of_allowed_rows_are_as_expected() {
-    let expected = [("4", 7.5), ("6", 0.0), ("11", 0.0), ("13", 0.0), ("16", 3.0), ("18", 0.0), ("20", 0.0)];
-    for (row, score) in expected {
-        for agent in play_all(row) {
-            assert_eq!(agent.highest(), score, "row {row}");
+    let expected = [("4", 7.5), ("6", 0.0), ("11", 0.0), ("13", 0.0), ("16", 0.0), ("18", 0.0), ("20", 0.0)];
+    for (row, score) in expected.into_iter().chain([("25", 0.0), ("32/alone", 0.0)]) {
+        for filter in play_all(row) {
+            assert_eq!(highest(&filter), score, "row {row}");
         }
     }
 }
 
 #[test]
 fn row_14_five_identical_parallel_calls_count_as_one() {
-    for agent in play_all("14") {
-        assert_eq!(agent.last().signals.repeated_tool_calls, 2);
+    for filter in play_all("14") {
+        assert_eq!(filter.scores.borrow().last().unwrap().signals.repeated_tool_calls, 2);
     }
 }
 
@@ -128,13 +156,13 @@ fn row_21_two_requests_in_flight_each_answer_lands_on_its_own_call() {
 
 #[test]
 fn row_p6_the_fifth_request_is_exactly_at_the_threshold() {
-    for agent in play_all("P6") {
-        assert_eq!(agent.last().value(), 13.0, "5 x 1 + 4 x 2");
-        assert_eq!(agent.scores[4].value(), 10.0, "not above the threshold");
+    for filter in play_all("P6") {
+        let scores: Vec<f64> = filter.scores.borrow().iter().map(|sample| sample.score).collect();
+        assert_eq!(scores[4..], [10.0, 13.0], "the fifth is not above the threshold; the sixth is 5 x 1 + 4 x 2");
     }
 }
 
 #[test]
 fn row_p8_the_twelfth_of_forty_identical_requests_trips_before_any_answer() {
-    assert_eq!(play_all("P8")[0].scores.len(), 12);
+    assert_eq!(play_all("P8")[0].scores.borrow().len(), 12);
 }

@@ -57,17 +57,43 @@ impl Caller {
 
     /// Sends a request, with the answer that the mock LLM is to give. A script among the caller's own headers has priority.
     pub async fn call(&self, request: &Request, script: Option<&Answer>) -> Result<Reply, reqwest::Error> {
+        let response = self.send(request, script).await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Reply { format: request.format, status, headers, body: response.text().await? })
+    }
+
+    /// Like `call`, but closes the connection as soon as what has come of the body satisfies `enough`.
+    pub async fn call_until(
+        &self,
+        request: &Request,
+        script: Option<&Answer>,
+        enough: impl Fn(&str) -> bool,
+    ) -> Result<Reply, reqwest::Error> {
+        let mut response = self.send(request, script).await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if enough(&String::from_utf8_lossy(&body)) {
+                break;
+            }
+        }
+        // A response that is dropped before its end closes its connection.
+        Ok(Reply { format: request.format, status, headers, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
+    async fn send(&self, request: &Request, script: Option<&Answer>) -> Result<reqwest::Response, reqwest::Error> {
         let mut call = self.http.post(format!("{}{}", self.base, request.path)).body(request.body_text());
-        call = call.header("content-type", "application/json");
+        if request.raw.is_none() {
+            call = call.header("content-type", "application/json");
+        }
         for (name, value) in request.headers.iter().chain(&self.headers) {
             call = call.header(name, value);
         }
         if let Some(answer) = script {
             call = call.header(script::SCRIPT, answer.to_header());
         }
-        let response = call.send().await?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Reply { format: request.format, status, headers, body: response.text().await? })
+        call.send().await
     }
 }
 

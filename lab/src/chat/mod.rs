@@ -20,6 +20,7 @@ pub use caller::{Caller, Reply};
 use crate::answer::{Answer, ToolCall};
 use crate::format::Format;
 use crate::json;
+use crate::sse;
 use crate::wire::{self, Ask, Rendered};
 
 const SYSTEM: &str = "You are a careful assistant. Use the tools that you have; answer briefly.";
@@ -73,13 +74,22 @@ pub struct Request {
     pub path: String,
     /// The headers that the API asks for.
     pub headers: Vec<(String, String)>,
+    /// The body, which is sent as JSON.
     pub body: Value,
+    /// Replaces the body if the request is not JSON. The headers then name its content type.
+    pub raw: Option<String>,
 }
 
 impl Request {
     /// Creates a request without headers of its own.
     pub fn new(format: Format, path: impl Into<String>, body: Value) -> Request {
-        Request { format, path: path.into(), headers: Vec::new(), body }
+        Request { format, path: path.into(), headers: Vec::new(), body, raw: None }
+    }
+
+    /// Creates a request whose body is not JSON.
+    pub fn raw(path: impl Into<String>, content_type: &str, body: impl Into<String>) -> Request {
+        let request = Request { raw: Some(body.into()), ..Request::new(Format::Other, path, Value::Null) };
+        request.with("content-type", content_type)
     }
 
     #[must_use]
@@ -90,7 +100,7 @@ impl Request {
 
     /// Returns the body as it is sent.
     pub fn body_text(&self) -> String {
-        json::text(&self.body)
+        self.raw.clone().unwrap_or_else(|| json::text(&self.body))
     }
 
     /// Renders an answer as the service would send it in reply to this request.
@@ -156,8 +166,13 @@ pub fn read(format: Format, body: &str) -> Answer {
         Format::Gemini => gemini::read(body),
         Format::OllamaChat => ollama::read(body),
         Format::Mcp => {
-            let response: Value = serde_json::from_str(body).unwrap_or_default();
+            let event = || sse::read(body).pop().unwrap_or_default();
+            let response: Value = serde_json::from_str(body).unwrap_or_else(|_| event());
             Answer::text(response["result"]["content"][0]["text"].as_str().unwrap_or(body))
+        }
+        Format::Other => {
+            let response: Value = serde_json::from_str(body).unwrap_or_default();
+            Answer::text(response["answer"].as_str().unwrap_or(body))
         }
         _ => Answer::text(body),
     }

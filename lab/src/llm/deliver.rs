@@ -13,11 +13,15 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 
 use super::gates::{Gate, Gates};
-use crate::answer::Answer;
+use crate::answer::{Answer, GateAt};
 use crate::wire::Rendered;
 
 /// Returns the HTTP response for a rendered answer.
 pub async fn deliver(answer: &Answer, rendered: Rendered, gates: &Gates) -> Response {
+    let gate = gates.gate(&answer.gate);
+    if answer.gate_at == GateAt::Start {
+        gate.pass().await;
+    }
     pause(Duration::from_millis(answer.delay_ms)).await;
     let mut response = Response::builder().status(answer.status).header(header::CONTENT_TYPE, rendered.content_type);
     if answer.gzip {
@@ -31,17 +35,17 @@ pub async fn deliver(answer: &Answer, rendered: Rendered, gates: &Gates) -> Resp
         let names: Vec<&str> = answer.trailers.iter().map(|(name, _)| name.as_str()).collect();
         response = response.header(header::TRAILER, names.join(", "));
     }
-    response
-        .body(body(answer, rendered.pieces, gates.gate(&answer.gate)))
-        .expect("a script's status and headers must be valid HTTP")
+    response.body(body(answer, rendered.pieces, &gate)).expect("a script's status and headers must be valid HTTP")
 }
 
-fn body(answer: &Answer, pieces: Vec<String>, gate: Gate) -> Body {
+fn body(answer: &Answer, pieces: Vec<String>, gate: &Gate) -> Body {
     let mut pieces: Vec<Bytes> = match answer.gzip {
         true => gzip(&pieces),
         false => pieces.into_iter().map(Bytes::from).collect(),
     };
-    if pieces.len() == 1 && answer.trailers.is_empty() && answer.cut_after.is_none() {
+    let gate_at = |place| if answer.gate_at == place { gate.clone() } else { Gate::default() };
+    let (in_the_middle, at_the_end) = (gate_at(GateAt::FirstPiece), gate_at(GateAt::End));
+    if pieces.len() == 1 && answer.trailers.is_empty() && answer.cut_after.is_none() && !at_the_end.exists() {
         return Body::from(pieces.remove(0));
     }
     if let (Some(_), [whole]) = (answer.cut_after, pieces.as_slice()) {
@@ -56,7 +60,7 @@ fn body(answer: &Answer, pieces: Vec<String>, gate: Gate) -> Body {
     let frames = pieces.into_iter().take(sent).map(|piece| Ok(Frame::data(piece))).chain(end);
     let between = Duration::from_millis(answer.piece_delay_ms);
     let paced = stream::iter(frames.enumerate()).then(move |(index, frame)| {
-        let gate = gate.clone();
+        let gate = in_the_middle.clone();
         async move {
             if index > 0 {
                 gate.pass().await;
@@ -65,7 +69,8 @@ fn body(answer: &Answer, pieces: Vec<String>, gate: Gate) -> Body {
             frame
         }
     });
-    Body::new(StreamBody::new(paced))
+    let end = stream::once(async move { at_the_end.pass().await });
+    Body::new(StreamBody::new(paced.chain(end.filter_map(async |()| None))))
 }
 
 /// Waits, or only yields if the time is zero, so that each piece is written by itself. A timer would always take a

@@ -17,7 +17,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::serve::ListenerExt;
@@ -97,6 +97,11 @@ impl MockLlm {
         self.shared.gates.open(gate);
     }
 
+    /// Returns how many answers with this gate have begun and not ended. An answer also ends if its client goes away.
+    pub fn under_way(&self, gate: &str) -> usize {
+        self.shared.gates.under_way(gate)
+    }
+
     /// Returns the kept requests, oldest first.
     pub fn received(&self) -> Vec<Received> {
         self.shared.journal.entries()
@@ -172,6 +177,10 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let ask = Ask::read(&head.uri, head.headers, &body);
     if ask.is_notification() {
         return StatusCode::ACCEPTED.into_response();
+    }
+    if head.method == Method::GET && ask.accepts_events() {
+        // The client asks for a stream of an MCP server's own messages, which this one does not have.
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let answer = shared.script.answer(&ask);
     let rendered = wire::render(&ask, &answer);

@@ -48,14 +48,25 @@ pub struct PythonClient {
 }
 
 impl PythonClient {
-    /// Finds the Python environment with the clients, and creates it on first use. Returns `None`, and notes that the
+    /// Finds the Python environment with the LLM clients, and creates it on first use. Returns `None`, and notes that the
     /// test is skipped, if pip cannot install them.
     pub fn get() -> Option<PythonClient> {
         static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-        let found = FOUND.get_or_init(|| match script("tools/get-clients") {
+        PythonClient::find("llm", &FOUND)
+    }
+
+    /// Like `get`, for the two major versions of the MCP client.
+    pub fn mcp() -> Option<[PythonClient; 2]> {
+        static FOUND: [OnceLock<Option<PathBuf>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let [first, second] = &FOUND;
+        Some([PythonClient::find("mcp-1", first)?, PythonClient::find("mcp-2", second)?])
+    }
+
+    fn find(clients: &str, found: &OnceLock<Option<PathBuf>>) -> Option<PythonClient> {
+        let found = found.get_or_init(|| match script("tools/get-clients", &[clients]) {
             Ok(python) => Some(python),
             Err(CANNOT_INSTALL) => None,
-            Err(code) => panic!("tools/get-clients ended with {code}"),
+            Err(code) => panic!("tools/get-clients {clients} ended with {code}"),
         });
         if found.is_none() {
             skip::missing("the official Python clients cannot be installed (tools/get-clients says why)");

@@ -16,15 +16,17 @@ pub(super) fn root() -> &'static Path {
 pub fn envoy_binary() -> PathBuf {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND
-        .get_or_init(|| script("tools/get-envoy").unwrap_or_else(|code| panic!("tools/get-envoy ended with {code}")))
+        .get_or_init(|| {
+            script("tools/get-envoy", &[]).unwrap_or_else(|code| panic!("tools/get-envoy ended with {code}"))
+        })
         .clone()
 }
 
 /// Runs a script that prints a path. What it writes to stderr is shown, since its first run may take a while. The error is
 /// the exit code of the script.
-pub(super) fn script(name: &str) -> Result<PathBuf, i32> {
+pub(super) fn script(name: &str, arguments: &[&str]) -> Result<PathBuf, i32> {
     let path = root().join(name);
-    let output = Command::new(&path).stderr(Stdio::inherit()).output();
+    let output = Command::new(&path).args(arguments).stderr(Stdio::inherit()).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run {}: {error}", path.display()));
     if !output.status.success() {
         return Err(output.status.code().unwrap_or(-1));

@@ -1,4 +1,4 @@
-//! The scenario table, and the calls of each row.
+//! The scenario table, and the calls of each row. The rows that come from live traffic are in `live`.
 //!
 //! A tool that is called `n` times makes `n + 1` calls to the model if the last result is sent, too. Verdicts count calls
 //! to the model.
@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::moves::{Move, ToolStep, alternating, healthy, looping, same_tool_call, tool, working};
-use super::{Pace, SESSION, Scenario, Step, Verdict};
+use super::{SESSION, Scenario, Sent, Step, Verdict, live};
 use crate::answer::Answer;
 use crate::chat::{Input, Request};
 use crate::format::Format;
@@ -16,10 +16,10 @@ use crate::prose::{paragraph, sentence};
 use Verdict::{Allow, KillAt, KillBy};
 
 /// Name, sequence, expected verdict, and the calls.
-type Row = (&'static str, &'static str, Verdict, fn() -> Scenario);
+pub(super) type Row = (&'static str, &'static str, Verdict, fn() -> Scenario);
 
 #[rustfmt::skip]
-const ROWS: [Row; 47] = [
+const ROWS: &[Row] = &[
     ("1", "one user message, then 30 tool steps with different tools, arguments and results",
         Allow, || chat(healthy().take(31))),
     ("2/output", "(edit, run tests) x 15: the test command is identical, its output differs",
@@ -69,7 +69,9 @@ const ROWS: [Row; 47] = [
         KillAt(12), || again_and_again("Continue...", sentence)),
     ("P4/longer", "the same with a longer prompt",
         KillAt(12), || again_and_again("Continue. Please keep solving the problem until you need to query.", sentence)),
-    ("P5", "the same limit error to the same prompt 20 times", KillAt(12), limit_reached),
+    ("P5/400", "the same prompt is refused as wrong again and again", KillAt(6), || refused_as_wrong(400)),
+    ("P5/404", "the same, not found", KillAt(6), || refused_as_wrong(404)),
+    ("P5/422", "the same, not valid", KillAt(6), || refused_as_wrong(422)),
     ("P6/orders", "prompts that differ only in order numbers and timestamps, same answer",
         KillAt(6), || chat(looping().take(8))),
     ("P6/attempts", "prompts that differ only in attempts, order numbers and dates, same answer", KillAt(6), attempts),
@@ -78,7 +80,8 @@ const ROWS: [Row; 47] = [
     ("P7/anthropic", "the same, streamed by Anthropic", KillAt(6), || streamed(Format::Anthropic)),
     ("P7/ollama", "the same, streamed by Ollama", KillAt(6), || streamed(Format::OllamaChat)),
     ("P7/gemini", "the same, streamed by Gemini", KillAt(6), || streamed(Format::Gemini)),
-    ("P8", "40 identical requests at once, on several workers", KillBy(40), at_once),
+    ("P8", "40 identical requests at once, on several workers, counting `literal`",
+        KillBy(40), || Scenario { settings: json!({"counting": "literal"}), ..at_once(40) }),
     ("P9", "killed, activated, then the same loop again",
         KillAt(6), || Scenario { rounds: 2, ..chat(looping().take(8)) }),
     ("P10", "MCP `tools/call` same name, arguments and result 8 times",
@@ -105,16 +108,20 @@ pub fn all() -> impl Iterator<Item = Scenario> {
 }
 
 /// Returns the names of all scenarios.
-pub fn names() -> [&'static str; 47] {
-    ROWS.map(|(name, ..)| name)
+pub fn names() -> Vec<&'static str> {
+    table().map(|(name, ..)| *name).collect()
 }
 
 fn all_if(wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Scenario> {
-    let chosen = ROWS.into_iter().filter(move |(name, ..)| wanted(name));
-    chosen.map(|(name, title, verdict, make)| Scenario { name, title, verdict, ..make() })
+    let chosen = table().filter(move |(name, ..)| wanted(name));
+    chosen.map(|&(name, title, verdict, make)| Scenario { name, title, verdict, ..make() })
 }
 
-fn chat(moves: impl IntoIterator<Item = Move>) -> Scenario {
+fn table() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(live::ROWS)
+}
+
+pub(super) fn chat(moves: impl IntoIterator<Item = Move>) -> Scenario {
     Scenario::new(Format::OpenAiChat, false, moves)
 }
 
@@ -229,13 +236,12 @@ fn parallel_calls(calls: usize) -> Scenario {
 
 fn sessions() -> Scenario {
     let template = "Greet the customer and ask for the order number.";
-    let mut scenario = chat((0..20).flat_map(|session| {
+    let scenario = chat((0..20).flat_map(|session| {
         [Move::ask(template, sentence(session)), Move::ask(sentence(session + 40), sentence(session + 80))]
     }));
-    for (number, step) in scenario.steps.iter_mut().enumerate() {
+    scenario.with_steps(|number, step| {
         step.request = step.request.clone().with(SESSION, &format!("session-{}", number / 2));
-    }
-    scenario
+    })
 }
 
 fn retried_after_errors() -> Scenario {
@@ -293,10 +299,16 @@ fn again_and_again(prompt: &str, answer: fn(u64) -> String) -> Scenario {
     chat((0..15).map(|n| Move::new(Input::User(prompt.to_owned()), Answer::text(answer(n)))))
 }
 
-fn limit_reached() -> Scenario {
-    let question = Input::Open("Summarise the meeting notes.".to_owned());
-    let inputs = [question].into_iter().chain(vec![Input::Again; 19]);
-    chat(inputs.map(|input| Move::new(input, Answer::error(429, "limit reached, try again later"))))
+fn refused_as_wrong(status: u16) -> Scenario {
+    let error =
+        Answer::error(status, "The request cannot be processed: `messages[1].name` has a value that is not allowed.");
+    chat(tried("Summarise the meeting notes.", vec![error; 8]))
+}
+
+/// The same request once for each answer. The answers before the last must be errors.
+pub(super) fn tried(question: &str, answers: Vec<Answer>) -> impl Iterator<Item = Move> {
+    let inputs = [Input::Open(question.to_owned())].into_iter().chain(std::iter::repeat(Input::Again));
+    inputs.zip(answers).map(|(input, answer)| Move::new(input, answer))
 }
 
 fn attempts() -> Scenario {
@@ -310,18 +322,17 @@ fn streamed(format: Format) -> Scenario {
     Scenario::new(format, true, looping().take(8))
 }
 
-fn at_once() -> Scenario {
-    // None is answered before all are under way.
-    let answer = Answer { delay_ms: 100, ..Answer::text("I could not determine the shipping status.") };
-    let same = Move::new(Input::Open("Check whether order #48213 has been shipped.".to_owned()), answer);
-    Scenario { pace: Pace::AtOnce, ..chat(vec![same; 40]) }
+/// The same question and the same answer, in requests that are all under way at the same time.
+pub(super) fn at_once(calls: usize) -> Scenario {
+    let same = Move::ask("Check whether order #48213 has been shipped.", "I could not determine the shipping status.");
+    chat(vec![same; calls]).with_steps(|_, step| step.sent = Sent::AtOnce)
 }
 
-fn mcp(calls: u64, arguments: Value, result: fn(u64) -> String) -> Scenario {
+pub(super) fn mcp(calls: u64, arguments: Value, result: fn(u64) -> String) -> Scenario {
     let step = |id: u64| {
         let params = json!({"name": "get_weather", "arguments": arguments});
         let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        Step { request: Request::new(Format::Mcp, "/mcp", body), answer: Answer::text(result(id)) }
+        Step::new(Request::new(Format::Mcp, "/mcp", body), Answer::text(result(id)))
     };
     Scenario::of(Format::Mcp, (0..calls).map(step).collect())
 }
@@ -353,9 +364,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_rows_have_as_many_calls_as_the_table_says() {
-        assert_eq!(names().iter().collect::<HashSet<_>>().len(), ROWS.len());
+        assert_eq!(names().iter().collect::<HashSet<_>>().len(), table().count());
         let expected = [("1", 31), ("2", 31), ("6", 21), ("10", 31), ("15", 40), ("16", 4), ("17", 30), ("20", 30)];
-        for (name, calls) in expected.into_iter().chain([("P4", 15), ("P8", 40)]) {
+        let live = [("22", 15), ("24", 30), ("25", 41), ("27", 200), ("28", 200), ("29", 256), ("30", 100), ("32", 12)];
+        for (name, calls) in expected.into_iter().chain(live).chain([("P4", 15), ("P8", 40)]) {
             assert_eq!(row(name).steps.len(), calls, "row {name}");
         }
         assert_eq!(row("P7/anthropic").format, Format::Anthropic);

@@ -60,6 +60,11 @@ impl Ask {
         self.body["method"].as_str().unwrap_or_default()
     }
 
+    /// Whether the client accepts server-sent events.
+    pub fn accepts_events(&self) -> bool {
+        accepts_events(&self.headers)
+    }
+
     /// Whether it is a JSON-RPC notification, which gets no answer.
     pub fn is_notification(&self) -> bool {
         self.rpc_method().starts_with("notifications/")
@@ -89,13 +94,15 @@ fn wants_stream(format: Format, path: &str, headers: &HeaderMap, body: &Value) -
         Format::Gemini => path.ends_with(":streamGenerateContent"),
         Format::OllamaChat | Format::OllamaGenerate => body["stream"] != false,
         // MCP servers answer with events if the client accepts them.
-        Format::Mcp => {
-            let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-            accept.is_some_and(|accept| accept.contains("text/event-stream"))
-        }
+        Format::Mcp => accepts_events(headers),
         Format::A2a => body["method"] == "message/stream",
         _ => body["stream"] == true,
     }
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
 fn model_of(format: Format, path: &str, body: &Value) -> String {

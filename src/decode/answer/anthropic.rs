@@ -1,7 +1,7 @@
 //! Anthropic Messages.
 
-use super::{PartialAnswer, Progress};
 use super::calls_in_parts::CallDelta;
+use super::{PartialAnswer, Progress};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 

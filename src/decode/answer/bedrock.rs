@@ -8,14 +8,8 @@ use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [output, start, delta, message, stop, stop_event] = document.pick([
-        "output",
-        "contentBlockStart",
-        "contentBlockDelta",
-        "message",
-        "stopReason",
-        "messageStop",
-    ])?;
+    let [output, start, delta, message, stop, stop_event] =
+        document.pick(["output", "contentBlockStart", "contentBlockDelta", "message", "stopReason", "messageStop"])?;
     answer.reach(Progress::Ended, stop.or(stop_event).is_some());
     // An exception within a stream consists of its message.
     answer.failed |= message.and_then(Json::string).is_some();

@@ -1,7 +1,7 @@
 //! Cohere v2 chat. The plan before tool calls is a thought of the model, not part of its answer.
 
-use super::{PartialAnswer, Progress};
 use super::calls_in_parts::CallDelta;
+use super::{PartialAnswer, Progress};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 

@@ -102,7 +102,13 @@ impl AnswerReader {
         } else {
             BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
-        let answer = PartialAnswer { text, calls: CallsInParts::new(max_event_bytes), malformed: false, failed, progress: Progress::Partial };
+        let answer = PartialAnswer {
+            text,
+            calls: CallsInParts::new(max_event_bytes),
+            malformed: false,
+            failed,
+            progress: Progress::Partial,
+        };
         let failure = Answer::of_failed_status(head.status).unwrap_or(Answer::Failed);
         Self { body, max_event_bytes, answer, failure }
     }

@@ -2,8 +2,8 @@
 //!
 //! Only the first of several choices is read: they all answer the same question.
 
-use super::{PartialAnswer, Progress, is_given};
 use super::calls_in_parts::CallDelta;
+use super::{PartialAnswer, Progress, is_given};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
