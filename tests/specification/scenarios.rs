@@ -7,6 +7,7 @@
 
 use lab::Answer;
 use lab::scenario::{self, Scenario, Sent, Step, Verdict};
+use serde_json::json;
 
 use crate::ask;
 use crate::common::Agent;
@@ -152,6 +153,12 @@ fn row_21_two_requests_in_flight_each_answer_lands_on_its_own_call() {
     expected.chat(faust, goethe);
     let answers = |agent: &Agent| agent.window().calls().iter().map(|call| call.answer).collect::<Vec<_>>();
     assert_eq!(answers(&agent), answers(&expected));
+}
+
+#[test]
+fn row_30_is_a_loop_if_no_silence_ends_a_run() {
+    let settings = json!({"idle_reset_seconds": 0});
+    play(&Scenario { settings, verdict: Verdict::KillBy(20), ..scenario::row("30") });
 }
 
 #[test]
