@@ -95,7 +95,7 @@ fn standard_input_and_gzip_give_the_same_result_as_the_file() {
 fn calls_that_come_one_per_line_are_collected_by_agent_and_file() {
     let runs = objects(&printed(&run(&["replay", "--json", &path("recorded.jsonl"), &path("recorded.jsonl")])));
     let agents: Vec<_> = runs.iter().filter_map(|run| run["agent"].as_str()).collect();
-    let once = ["weather-asker", "page-turner", "limited", "unlucky", "streamed-refusal", "retrier"];
+    let once = ["weather-asker", "page-turner", "rejected", "unlucky", "streamed-refusal", "retrier"];
     assert_eq!(agents, [once, once].concat());
     assert_eq!(runs[2]["calls"], 16);
 }

@@ -61,7 +61,11 @@ fn each_loop_is_killed_at_its_call_with_its_reason() {
             6,
             "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls",
         ),
-        ("limited", 12, "the same input 12 times in the last 12 calls"),
+        (
+            "rejected",
+            6,
+            "the same input 6 times and refused as wrong by the upstream (status 422) 5 times in the last 6 calls",
+        ),
         ("streamed-refusal", 6, "the same input 6 times and the same answer 5 times in the last 6 calls"),
     ];
     for (agent, call, reason) in cases {
