@@ -99,14 +99,8 @@ impl Mesh {
         if options.sidecar_runs {
             sidecar.resume().await;
         }
-        let mut filter = json!({"cluster": "kill-switch", "token": ENFORCER, "observe_interval_ms": 100});
-        for (name, value) in options.filter.as_object().into_iter().flatten() {
-            filter[name] = value.clone();
-        }
         let module = options.module.unwrap_or_else(wasm_module);
-        let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
-        // Room for the longest body that the filter holds by default, and two more reads.
-        let config = (options.envoy)(EnvoyConfig { buffer_limit: Some(10 << 20), ..config });
+        let config = (options.envoy)(envoy_config(&llm, &sidecar, module, &options.filter));
         let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
         let remote = Remote { envoy: envoy.url(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() };
         let mesh = Mesh { llm, sidecar, envoy, remote };
@@ -116,12 +110,33 @@ impl Mesh {
         mesh
     }
 
+    /// Starts another Envoy with the same upstream and the same sidecar, and returns it with its address in place of the
+    /// first one's. It has no policies before the first sync.
+    pub async fn another_envoy(&self) -> (Envoy, Remote) {
+        let config = envoy_config(&self.llm, &self.sidecar, wasm_module(), &json!({"envoy_name": "another"}));
+        let envoy = Envoy::start(&envoy_yaml(&config), 1).await;
+        let remote = Remote { envoy: envoy.url(), ..self.remote.clone() };
+        (envoy, remote)
+    }
+
     /// Returns how many connections each of Envoy's workers has accepted.
     pub async fn connections(&self) -> Vec<u64> {
         let stats = self.envoy.stats().await;
         let of_worker = |worker| stats.get(&format!("listener.agents.worker_{worker}.downstream_cx_total")).copied();
         (0..).map_while(of_worker).collect()
     }
+}
+
+/// Returns the configuration of an Envoy with the filter, whose configuration has these fields in addition to the default
+/// ones or in place of them.
+fn envoy_config(llm: &MockLlm, sidecar: &Sidecar, module: PathBuf, fields: &Value) -> EnvoyConfig {
+    let mut filter = json!({"cluster": "kill-switch", "token": ENFORCER, "observe_interval_ms": 100});
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        filter[name] = value.clone();
+    }
+    let config = EnvoyConfig::new(llm.address()).with_filter(Filter::new(module, filter), sidecar.address());
+    // Room for the longest body that the filter holds by default, and two more reads.
+    EnvoyConfig { buffer_limit: Some(10 << 20), ..config }
 }
 
 impl Remote {

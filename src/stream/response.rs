@@ -70,7 +70,8 @@ impl Stream {
             host,
             match answer {
                 Some(answer) if is_finished => answer,
-                _ if is_closed_by_client(host) => Answer::Abandoned,
+                Some(_) if is_closed_by_client(host) => Answer::Abandoned,
+                // A provider that does not answer at all is out of order. That is not the agent's fault.
                 _ => Answer::Failed,
             },
         );

@@ -1,6 +1,7 @@
-//! Sessions of one agent do not add up to a loop, but one session can be a loop.
+//! Conversations of one agent do not add up to a loop, but one of them can be a loop, and can be stopped alone.
 
-use lab::mesh::MeshOptions;
+use lab::mesh::{Mesh, MeshOptions};
+use lab::proc::{SOON, wait_until};
 use lab::{Answer, prose};
 use serde_json::json;
 
@@ -54,5 +55,76 @@ fn a_session_that_loops_stops_its_agent() {
             403,
             "the agent is inactive in all sessions"
         );
+    });
+}
+
+/// Returns the status of one call that continues a conversation.
+async fn call(caller: &lab::chat::Caller) -> u16 {
+    caller.call(&ask("Are you still there?"), None).await.unwrap().status
+}
+
+#[test]
+fn a_loop_stops_only_its_conversation_on_every_envoy_until_a_person_lets_it_go_on() {
+    run(async {
+        let mesh = Mesh::with(MeshOptions { workers: 3, ..MeshOptions::default() }).await;
+        let (_envoy, elsewhere) = mesh.another_envoy().await;
+        mesh.enable("service", json!({"scope": "session", "session_stop_seconds": 600})).await;
+        let stuck = |mesh: &lab::mesh::Remote| mesh.caller("service").with("x-session-id", "stuck");
+        let other = mesh.caller("service").with("x-session-id", "other");
+        assert_eq!(looping(&stuck(&mesh), 6).await, SIXTH_REFUSED);
+        for _ in 0..6 {
+            assert_eq!(call(&stuck(&mesh).without_keep_alive()).await, 403, "every worker knows");
+        }
+        assert_eq!(call(&other).await, 200, "other conversations go on");
+        wait_until("the other Envoy refuses the conversation", SOON, || async { call(&stuck(&elsewhere)).await == 403 })
+            .await;
+
+        let reply = stuck(&mesh).call(&ask("Why?"), None).await.unwrap();
+        let error = &reply.json()["error"];
+        assert_eq!((&error["code"], &error["session"]), (&json!("session_stopped"), &json!("stuck")));
+        assert_eq!(reply.header("x-kill-switch-reason"), "session_stopped");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("the same input 6 times and the same answer 5 times"), "{message}");
+        let event = mesh.event("service", "kill_switch").await;
+        assert_eq!((&event["session"], &event["scope"]), (&json!("stuck"), &json!("session")));
+        assert_eq!(mesh.agent("service").await["active"], true);
+
+        let (_, stopped) = mesh.api("GET", "/v1/agents/service/sessions", None).await;
+        let key = stopped["sessions"][0]["session_key"].as_str().unwrap_or_else(|| panic!("{stopped}"));
+        let path = format!("/v1/agents/service/sessions/{key}/resume");
+        assert_eq!(mesh.api("POST", &path, Some(json!({"reason": "fixed"}))).await.0, 200);
+        for remote in [&mesh, &elsewhere] {
+            wait_until("the conversation goes on", SOON, || async { call(&stuck(remote)).await == 200 }).await;
+        }
+    });
+}
+
+#[test]
+fn an_agent_whose_conversations_loop_one_after_the_other_is_deactivated() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("escalating", json!({"scope": "session", "escalate_after": 2})).await;
+        let healthy = mesh.caller("escalating").with("x-session-id", "healthy");
+        for session in ["first", "second"] {
+            assert_eq!(call(&healthy).await, 200);
+            let caller = mesh.caller("escalating").with("x-session-id", session);
+            assert_eq!(looping(&caller, 6).await, SIXTH_REFUSED, "{session}");
+        }
+        wait_until("the agent is inactive", SOON, || async { call(&healthy).await == 403 }).await;
+        assert_eq!(mesh.agent("escalating").await["deactivated_by"], "kill_switch");
+    });
+}
+
+#[test]
+fn an_envoy_is_called_by_its_node_id_unless_it_has_a_name() {
+    run(async {
+        let mesh = MESH.get().await;
+        let (_envoy, _) = mesh.another_envoy().await;
+        let names = || async {
+            let (_, envoys) = mesh.api("GET", "/v1/envoys", None).await;
+            let envoys = envoys["envoys"].as_array().cloned().unwrap_or_default();
+            envoys.iter().filter_map(|envoy| Some(envoy["envoy"].as_str()?.to_owned())).collect::<Vec<_>>()
+        };
+        wait_until("both Envoys are known", SOON, || async { names().await == ["another", "lab"] }).await;
     });
 }

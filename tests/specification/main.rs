@@ -17,6 +17,7 @@ mod reasons;
 mod scenarios;
 mod scoring;
 mod simhash;
+mod simulation;
 mod smaller_cases;
 mod state;
 

@@ -1,5 +1,8 @@
 //! What a store must do with either database: one suite that runs against both.
 
+mod alerts;
+mod stops;
+
 use std::sync::Arc;
 
 use agent_kill_switch::wire::{self, Action, DeactivatedBy, ScoreSample, Signals};
@@ -10,6 +13,15 @@ use kill_switch::model::{
 use kill_switch::store::{AgentQuery, DeliveryQuery, EventQuery, EventRange, Expiry, Session, StopQuery, Store, Tx};
 use serde_json::json;
 use tokio::task::JoinSet;
+
+use alerts::{
+    alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
+    an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,
+};
+use stops::{
+    a_stop_is_read_as_it_was_added_until_it_is_released_or_over, filters_are_told_the_latest_stop_of_each_conversation,
+    other_conversations_that_were_stopped_are_counted,
+};
 
 /// Runs each test against a new SQLite file and a new PostgreSQL database.
 macro_rules! every_store {
@@ -277,108 +289,6 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
     assert!(refuses(&record("k1", KillOutcome::Stale)).await);
 }
 
-/// A stop of a conversation that lasts until 100.
-fn stop(session_key: &str, releases: u32, stopped_ms: u64) -> SessionStop {
-    SessionStop {
-        id: 0,
-        agent_id: "a".to_owned(),
-        generation: 1,
-        session_key: session_key.to_owned(),
-        session_id: Some("4711".to_owned()),
-        releases,
-        kill_id: "k".to_owned(),
-        event_id: 9,
-        action: Action::Deactivate,
-        reason: "the same prompt".to_owned(),
-        stopped_ms,
-        until_ms: 100,
-        told_until_ms: 100,
-        released: None,
-    }
-}
-
-async fn a_stop_is_read_as_it_was_added_until_it_is_released_or_over(store: Arc<Store>) {
-    let stops = async |at_ms: u64, generation: u64, before: Option<u64>| {
-        let query = StopQuery { agent_id: "a".to_owned(), generation, at_ms, before, limit: 9 };
-        store.stops(&query).await.unwrap()
-    };
-    let keys = |stops: &[SessionStop]| stops.iter().map(|stop| stop.session_key.clone()).collect::<Vec<_>>();
-    let unnamed = SessionStop { session_id: None, action: Action::Block, ..stop("x", 0, 10) };
-    let mut tx = store.begin().await.unwrap();
-    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap(), None);
-    tx.add_stop(&unnamed).await.unwrap();
-    tx.add_stop(&stop("y", 0, 20)).await.unwrap();
-    let added = tx.latest_stop("a", 1, "x").await.unwrap().unwrap();
-    assert_eq!(added, SessionStop { id: added.id, ..unnamed });
-    assert_eq!(tx.latest_stop("a", 2, "x").await.unwrap(), None, "another generation");
-    tx.commit().await.unwrap();
-    let both = stops(99, 1, None).await;
-    assert_eq!(keys(&both), ["y", "x"], "newest first");
-    assert_eq!(keys(&stops(99, 1, Some(both[0].id)).await), ["x"], "the next page");
-    assert!(stops(100, 1, None).await.is_empty(), "they are over");
-    assert!(stops(99, 2, None).await.is_empty());
-
-    let again = SessionStop { until_ms: 300, ..stop("x", 0, 200) };
-    commit(&store, async |tx| tx.add_stop(&again).await.unwrap()).await;
-    let mut renewed = stops(250, 1, None).await.remove(0);
-    assert_eq!(renewed, SessionStop { id: renewed.id, ..again }, "it replaces the one before");
-    renewed.released = Some((260, "token:operator".to_owned()));
-    renewed.told_until_ms = 400;
-    let mut tx = store.begin().await.unwrap();
-    tx.release_stop(&renewed).await.unwrap();
-    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap(), Some(renewed));
-    tx.add_stop(&stop("x", 1, 270)).await.unwrap();
-    assert_eq!(tx.latest_stop("a", 1, "x").await.unwrap().unwrap().releases, 1);
-    tx.commit().await.unwrap();
-    assert!(stops(270, 1, None).await.is_empty());
-}
-
-async fn filters_are_told_the_latest_stop_of_each_conversation(store: Arc<Store>) {
-    let told = async |now_ms: u64, limit: u32| {
-        let told = store.told_stops("a", 1, now_ms, limit).await.unwrap();
-        told.into_iter().map(|stop| (stop.session_key, stop.releases, stop.released.is_some())).collect::<Vec<_>>()
-    };
-    let mut tx = store.begin().await.unwrap();
-    for (key, stopped_ms) in [("x", 10), ("y", 20), ("z", 30)] {
-        tx.add_stop(&stop(key, 0, stopped_ms)).await.unwrap();
-    }
-    tx.add_stop(&SessionStop { agent_id: "b".to_owned(), told_until_ms: 50, ..stop("x", 0, 10) }).await.unwrap();
-    for (key, at_ms) in [("x", 40), ("y", 25)] {
-        let mut released = tx.latest_stop("a", 1, key).await.unwrap().unwrap();
-        released.released = Some((at_ms, "dashboard".to_owned()));
-        tx.release_stop(&released).await.unwrap();
-    }
-    tx.add_stop(&stop("y", 1, 35)).await.unwrap();
-    tx.commit().await.unwrap();
-    let (x, y, z) = (("x".to_owned(), 0, true), ("y".to_owned(), 1, false), ("z".to_owned(), 0, false));
-    assert_eq!(told(60, 9).await, [x.clone(), y.clone(), z], "those that changed last come first");
-    assert_eq!(told(60, 2).await, [x, y]);
-    assert!(told(100, 9).await.is_empty());
-    let agents = async |now_ms: u64| {
-        let mut agents: Vec<_> = store.agents_with_stops(now_ms).await.unwrap().into_iter().collect();
-        agents.sort();
-        agents
-    };
-    assert_eq!((agents(49).await.join(" "), agents(50).await.join(" ")), ("a b".to_owned(), "a".to_owned()));
-}
-
-async fn other_conversations_that_were_stopped_are_counted(store: Arc<Store>) {
-    let mut tx = store.begin().await.unwrap();
-    tx.add_stop(&stop("x", 0, 10)).await.unwrap();
-    tx.add_stop(&stop("y", 0, 20)).await.unwrap();
-    let mut released = tx.latest_stop("a", 1, "y").await.unwrap().unwrap();
-    released.released = Some((25, "dashboard".to_owned()));
-    tx.release_stop(&released).await.unwrap();
-    tx.add_stop(&stop("y", 1, 30)).await.unwrap();
-    tx.add_stop(&SessionStop { action: Action::Block, ..stop("blocked", 0, 30) }).await.unwrap();
-    tx.add_stop(&SessionStop { generation: 2, ..stop("later", 0, 30) }).await.unwrap();
-    tx.add_stop(&SessionStop { agent_id: "b".to_owned(), ..stop("other", 0, 30) }).await.unwrap();
-    for (key, since_ms, count) in [("z", 0, 2), ("x", 0, 1), ("y", 0, 1), ("z", 9, 2), ("z", 10, 1), ("z", 30, 0)] {
-        let counted = tx.other_stopped_sessions(&stop(key, 0, 40), since_ms).await.unwrap();
-        assert_eq!(counted, count, "other than {key} after {since_ms}");
-    }
-}
-
 fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
     let signals = Signals { similar_prompts: 1, similar_responses: 2, repeated_tool_calls: 3 };
     scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
@@ -525,106 +435,4 @@ async fn the_first_password_stays_and_a_new_one_ends_its_sessions(store: Arc<Sto
     assert_eq!(store.session(&by_token.hash, 50).await.unwrap(), Some(by_token.clone()));
     store.end_session(&by_token.hash).await.unwrap();
     assert_eq!(store.session(&by_token.hash, 50).await.unwrap(), None);
-}
-
-fn rule(rule_id: &str) -> AlertRule {
-    AlertRule {
-        rule_id: rule_id.to_owned(),
-        name: "on call".to_owned(),
-        agent_id: Some("a".to_owned()),
-        channel: Channel::Webhook,
-        target: "https://a.example/".to_owned(),
-        secret: Some(vec![7; 32]),
-        cooldown_seconds: 5,
-        recovery: true,
-        enabled: true,
-        disabled_reason: String::new(),
-        created_ms: 3,
-    }
-}
-
-pub fn delivery(delivery_id: &str, rule_id: &str, event_id: u64, status: DeliveryStatus) -> Delivery {
-    Delivery {
-        seq: 0,
-        delivery_id: delivery_id.to_owned(),
-        rule_id: rule_id.to_owned(),
-        channel: Channel::Webhook,
-        kind: NoticeKind::KillSwitch,
-        scope: wire::Scope::Agent,
-        agent_id: "a".to_owned(),
-        event_id: Some(event_id),
-        payload: "{}".to_owned(),
-        status,
-        attempts: 0,
-        created_ms: 10 * event_id,
-        next_attempt_ms: 10 * event_id,
-        give_up_ms: 100,
-        last_attempt_ms: None,
-        last_code: None,
-        last_latency_ms: None,
-        last_error: String::new(),
-    }
-}
-
-async fn alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries(store: Arc<Store>) {
-    let mut tx = store.begin().await.unwrap();
-    tx.save_alert_rule(&rule("r1")).await.unwrap();
-    let changed = AlertRule { agent_id: None, enabled: false, disabled_reason: "gone".to_owned(), ..rule("r1") };
-    tx.save_alert_rule(&changed).await.unwrap();
-    tx.save_alert_rule(&rule("r2")).await.unwrap();
-    tx.add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    assert_eq!(tx.alert_rules().await.unwrap(), [changed.clone(), rule("r2")]);
-    tx.commit().await.unwrap();
-    assert_eq!(store.alert_rule("r1").await.unwrap(), Some(changed));
-    let mut tx = store.begin().await.unwrap();
-    assert!(tx.delete_alert_rule("r1").await.unwrap());
-    assert!(!tx.delete_alert_rule("r1").await.unwrap());
-    tx.commit().await.unwrap();
-    assert_eq!(store.alert_rules().await.unwrap(), [rule("r2")]);
-    let history = store.deliveries(&DeliveryQuery { limit: 5, ..DeliveryQuery::default() }).await.unwrap();
-    assert_eq!(history[0].status, DeliveryStatus::GivenUp, "the history stays");
-}
-
-async fn an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered(store: Arc<Store>) {
-    let mut tx = store.begin().await.unwrap();
-    tx.add_delivery(&delivery("d1", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.add_delivery(&delivery("again", "r1", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.add_delivery(&delivery("d2", "r2", 1, DeliveryStatus::Pending)).await.unwrap();
-    tx.add_delivery(&delivery("d3", "r1", 2, DeliveryStatus::HeldBack)).await.unwrap();
-    let like = delivery("new", "r1", 4, DeliveryStatus::Pending);
-    let sent = tx.last_sent(&like).await.unwrap();
-    assert_eq!(sent, Some(10), "a delivery that was held back does not count");
-    let dry_run = Delivery { kind: NoticeKind::WouldKill, ..like.clone() };
-    assert_eq!(tx.last_sent(&dry_run).await.unwrap(), None);
-    let about_session = Delivery { scope: wire::Scope::Session, ..like.clone() };
-    assert_eq!(tx.last_sent(&about_session).await.unwrap(), None, "notices about agents and conversations are apart");
-    tx.add_delivery(&Delivery { delivery_id: "d4".to_owned(), event_id: Some(3), ..about_session.clone() })
-        .await
-        .unwrap();
-    assert_eq!((tx.last_sent(&about_session).await.unwrap(), tx.last_sent(&like).await.unwrap()), (Some(40), Some(10)));
-    let last = tx.last_delivery("r1", "a", &[NoticeKind::WouldKill, NoticeKind::KillSwitch]).await.unwrap().unwrap();
-    assert_eq!(last.delivery_id, "d3", "the latest one about the agent");
-    let done = Delivery {
-        status: DeliveryStatus::Delivered,
-        attempts: 2,
-        last_attempt_ms: Some(20),
-        last_code: Some(204),
-        last_latency_ms: Some(7),
-        ..delivery("d2", "r2", 1, DeliveryStatus::Pending)
-    };
-    tx.save_delivery(&done).await.unwrap();
-    tx.commit().await.unwrap();
-    let ids = async |query: DeliveryQuery| {
-        let found = store.deliveries(&DeliveryQuery { limit: 9, ..query }).await.unwrap();
-        found.into_iter().map(|delivery| delivery.delivery_id).collect::<Vec<_>>()
-    };
-    assert_eq!(ids(DeliveryQuery::default()).await, ["d4", "d3", "d2", "d1"]);
-    assert_eq!(ids(DeliveryQuery { rule_id: Some("r1".to_owned()), ..Default::default() }).await, ["d4", "d3", "d1"]);
-    let delivered = DeliveryQuery { status: Some(DeliveryStatus::Delivered), ..Default::default() };
-    assert_eq!(ids(delivered.clone()).await, ["d2"]);
-    let kept = store.deliveries(&DeliveryQuery { limit: 1, ..delivered }).await.unwrap().remove(0);
-    assert_eq!(kept, Delivery { seq: kept.seq, ..done });
-    assert_eq!(store.pending_deliveries().await.unwrap(), 2);
-    assert!(store.due_deliveries(9, 9).await.unwrap().is_empty());
-    assert_eq!(store.due_deliveries(10, 9).await.unwrap()[0].delivery_id, "d1");
 }

@@ -1,0 +1,175 @@
+use super::*;
+use crate::fingerprint::simhash::SimHash;
+use crate::turn::ToolSignature;
+use proptest::prelude::*;
+
+fn fingerprint() -> impl Strategy<Value = Fingerprint> {
+    any::<(u64, u32, bool)>().prop_map(|(simhash, digest, informative)| Fingerprint {
+        simhash: SimHash(simhash),
+        digest,
+        informative,
+    })
+}
+
+fn signature() -> impl Strategy<Value = ToolSignature> {
+    any::<u64>().prop_map(ToolSignature::new)
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let tools = prop_oneof![
+        Just(ToolTurn::None),
+        signature().prop_map(ToolTurn::Results),
+        signature().prop_map(ToolTurn::Call),
+    ];
+    let answer = prop_oneof![
+        Just(Answer::Unknown),
+        Just(Answer::Failed),
+        Just(Answer::Abandoned),
+        any::<u16>().prop_map(Answer::Rejected),
+        fingerprint().prop_map(Answer::Text),
+        (proptest::option::of(fingerprint()), signature())
+            .prop_map(|(text, signature)| Answer::Tools { text, signature }),
+    ];
+    (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(|(rest, input, tools, answer)| {
+        let (at_ms, took_ms, in_flight, conversation, novel) = rest;
+        Call { at_ms, took_ms, in_flight, conversation, input, tools, answer, novel }
+    })
+}
+
+proptest! {
+    #[test]
+    fn windows_round_trip(calls in prop::collection::vec(call(), 0..40), generation: u64, size in 2u32..30) {
+        let mut window = Window::empty(generation, Counting::Progress);
+        for call in &calls {
+            window.push(*call, size);
+        }
+        let kept = &calls[calls.len().saturating_sub(size as usize)..];
+        let bytes = window.bytes();
+        prop_assert_eq!(Window::decode(bytes, generation, Counting::Progress), window.clone());
+        prop_assert_eq!(window.calls(), kept);
+        let other = Window::decode(bytes, generation.wrapping_add(1), Counting::Progress);
+        prop_assert!(other.calls().is_empty());
+        prop_assert!(Window::decode(bytes, generation, Counting::Literal).calls().is_empty());
+    }
+
+    #[test]
+    fn any_bytes_can_be_decoded(bytes: Vec<u8>, generation: u64) {
+        let window = Window::decode(&bytes, generation, Counting::Progress);
+        prop_assert_eq!(Window::decode(window.bytes(), generation, Counting::Progress), window);
+    }
+}
+
+fn numbered(number: u64) -> Call {
+    Call { at_ms: number, ..Call::default() }
+}
+
+fn numbers(window: &Window) -> Vec<u64> {
+    window.calls().iter().map(|call| call.at_ms).collect()
+}
+
+#[test]
+fn the_oldest_call_leaves_first() {
+    let mut window = Window::empty(0, Counting::Progress);
+    for number in 0..25 {
+        window.push(numbered(number), 20);
+    }
+    assert_eq!(numbers(&window), (5..25).collect::<Vec<_>>());
+    window.push(numbered(25), 3);
+    assert_eq!(numbers(&window), [23, 24, 25], "a smaller window drops the calls that no longer fit");
+}
+
+#[test]
+fn each_answer_is_attached_to_its_own_call_in_any_order() {
+    let mut window = Window::empty(0, Counting::Progress);
+    let first = window.push(numbered(1), 3);
+    let second = window.push(numbered(2), 3);
+    let text = |digest| Answer::Text(Fingerprint { digest, ..Fingerprint::default() });
+    assert!(window.attach_answer(second, text(2), 9).is_some());
+    assert!(window.attach_answer(first, text(1), 9).is_some());
+    let answers: Vec<_> = window.calls().iter().map(|call| call.answer).collect();
+    assert_eq!(answers, [text(1), text(2)]);
+    window.push(numbered(3), 3);
+    window.push(numbered(4), 3);
+    assert!(window.attach_answer(first, text(9), 9).is_none(), "the first call has left the window");
+    assert!(window.attach_answer(Sequence(99), text(9), 9).is_none(), "there is no such call");
+    assert!(window.calls().iter().all(|call| call.answer != text(9)));
+}
+
+/// A slot with these calls, as numbers of conversations.
+fn slot(conversations: &[u64], size: u32) -> Window {
+    let mut window = Window::decode_slot(&[], 0, Counting::Progress);
+    for &conversation in conversations {
+        window.push(Call { conversation, novel: conversation > 1, ..Call::default() }, size);
+    }
+    window
+}
+
+fn conversations(window: &Window) -> Vec<u64> {
+    window.calls().iter().map(|call| call.conversation).collect()
+}
+
+#[test]
+fn only_calls_of_one_conversation_are_past_calls_in_a_slot() {
+    let window = slot(&[1, 2, 1, 3, 1], 20);
+    for (conversation, count, found) in [(1, 20, 3), (1, 2, 2), (1, 0, 0), (2, 20, 1), (9, 20, 0)] {
+        assert_eq!(window.past(conversation, count).calls().len(), found, "{conversation}, at most {count}");
+    }
+    let common = Window::decode(window.bytes(), 0, Counting::Progress);
+    assert_eq!(common.past(9, 4).calls().len(), 4, "all calls of a common window are compared");
+}
+
+#[test]
+fn a_loop_is_not_crowded_out_by_new_calls_of_other_conversations() {
+    // Conversation 1 repeats itself, and nine others bring something new each time.
+    let calls: Vec<u64> = (0..100).map(|n| n % 10 + 1).collect();
+    let window = slot(&calls, 20);
+    assert_eq!(window.past(1, 20).calls().len(), 10);
+    assert_eq!(window.calls().len(), 20);
+}
+
+#[test]
+fn a_conversation_is_forgotten_and_its_neighbours_are_not() {
+    let mut window = slot(&[1, 2, 1, 3], 20);
+    window.forget(1);
+    assert_eq!(conversations(&window), [2, 3]);
+    let mut common = Window::decode(window.bytes(), 0, Counting::Progress);
+    common.forget(2);
+    assert!(conversations(&common).is_empty());
+}
+
+#[test]
+fn a_conversation_takes_its_first_call_from_the_common_window_once() {
+    let mut common = Window::empty(0, Counting::Progress);
+    for conversation in [7, 8, 7, 9] {
+        common.push(Call { conversation, ..Call::default() }, 20);
+    }
+    let mut window = slot(&[], 20);
+    for _ in 0..2 {
+        window.adopt_opening(|| common.clone(), 7, 20);
+        window.adopt_opening(|| common.clone(), 5, 20);
+    }
+    assert_eq!(conversations(&window), [7]);
+}
+
+#[test]
+fn a_window_is_silent_when_its_last_answer_is_long_ago() {
+    let mut window = Window::empty(0, Counting::Progress);
+    assert!(!window.past(0, 20).is_silent(1_000, 120_000), "nothing has happened at all");
+    let slow = window.push(Call { at_ms: 1_000, in_flight: 1, ..Call::default() }, 20);
+    let quick = window.push(Call { at_ms: 2_000, in_flight: 1, ..Call::default() }, 20);
+    window.attach_answer(quick, Answer::Unknown, 3_000);
+    assert!(!window.past(0, 20).is_silent(500_000, 120_000), "a call is in flight");
+    assert!(window.past(0, 20).is_silent(1_000_000, 120_000), "its worker must have died");
+    window.attach_answer(slow, Answer::Unknown, 400_000);
+    assert!(!window.past(0, 20).is_silent(500_000, 120_000), "its answer came just now");
+    assert!(window.past(0, 20).is_silent(520_001, 120_000));
+}
+
+#[test]
+fn twenty_calls_take_about_a_kilobyte() {
+    let mut window = Window::empty(0, Counting::Progress);
+    for number in 0..20 {
+        window.push(numbered(number), 20);
+    }
+    assert_eq!(window.bytes().len(), 14 + 20 * 67);
+}
