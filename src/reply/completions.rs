@@ -1,8 +1,8 @@
 //! The inactive reply as a completion: 200, the message as the assistant's text, finish reason stop, no usage.
 //!
-//! For clients that cannot handle an error. Only inactive agents and stopped conversations get a completion: a client could
-//! not distinguish a 429 that looks like a success from a real one. Requests of an unknown API and JSON-RPC requests without an id always get
-//! the error, since there is no success that could be sent to them.
+//! For clients that cannot handle an error. Only calls of inactive agents and stopped conversations get a completion: a
+//! client could not distinguish a 429 that looks like a success from a real one. Requests that are not calls, and JSON-RPC
+//! requests without an id, always get the error, since there is no success that could be sent to them.
 
 use super::event_stream::frame;
 use super::template::{fill, fill_line};
