@@ -2,8 +2,8 @@
 //!
 //! Every key has a prefix, because Istio leaves the `vm_id` empty and all modules then share one map. Keys cannot be
 //! deleted, so no client can make as many as it likes: only agents that the sidecar knows have keys, and their conversations
-//! share a bounded number of them. Every prefix has the version of the layout in it. A module with another layout finds
-//! nothing under its own keys, and begins with a full sync.
+//! share a bounded number of them. Records, windows and the position of the sync have the version of their layout in their
+//! keys. A module with another layout finds nothing under its own keys, and begins with a full sync.
 
 use crate::host::{Host, SharedValue, Version};
 
@@ -48,17 +48,21 @@ const SLOTS_WITHOUT_LIMIT: u64 = 8;
 pub struct SlotLimits {
     /// How many slots an agent has.
     pub slots: u32,
-    /// How many bytes the slots of all agents may take.
+    /// How many bytes the slots of all agents may take, beyond those that every agent may use.
     pub max_bytes: u32,
-    /// How many bytes one slot takes when it is full.
-    pub slot_bytes: usize,
 }
 
-/// Finds the slot of a conversation. Returns its key and value.
+/// Finds the slot of a conversation, which takes `slot_bytes` when it is full. Returns its key and value.
 ///
 /// Slots are made when they are needed. When all of them together would take more than the limit, the conversations of an
 /// agent that have no slot yet share its first ones.
-pub fn find_slot(host: &impl Host, agent_id: &str, conversation: u64, limits: SlotLimits) -> (String, SharedValue) {
+pub fn find_slot(
+    host: &impl Host,
+    agent_id: &str,
+    conversation: u64,
+    limits: SlotLimits,
+    slot_bytes: usize,
+) -> (String, SharedValue) {
     let read = |slot| {
         let key = slot_key(agent_id, slot);
         let value = host.get(&key);
@@ -66,7 +70,7 @@ pub fn find_slot(host: &impl Host, agent_id: &str, conversation: u64, limits: Sl
     };
     let slot = (conversation >> 32) % u64::from(limits.slots.max(1));
     let (key, value) = read(slot);
-    let is_free = || slot < SLOTS_WITHOUT_LIMIT || reserve(host, key.len() + limits.slot_bytes, limits.max_bytes);
+    let is_free = || slot < SLOTS_WITHOUT_LIMIT || reserve(host, key.len() + slot_bytes, limits.max_bytes);
     if value.version != Version::Absent || is_free() { (key, value) } else { read(slot % SLOTS_WITHOUT_LIMIT) }
 }
 

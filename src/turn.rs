@@ -208,6 +208,8 @@ pub struct Turn {
     pub tools: ToolTurn,
     /// The names of these tools, each once. Only reports use them.
     pub tool_names: Vec<String>,
+    /// Whether the body has several requests, each of which gets a response of its own (JSON-RPC).
+    pub is_batch: bool,
 }
 
 /// Why a request cannot be scored. It is forwarded and counted.

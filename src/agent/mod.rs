@@ -226,8 +226,8 @@ impl Agent {
             return Err(NotScored::Standing(standing));
         }
         let record = value.record;
-        let limits = SlotLimits { slot_bytes: Window::max_bytes(record.window_size), ..limits };
-        let (slot, stored) = find_slot(host, self.id(), call.conversation, limits);
+        let slot_bytes = Window::max_bytes(record.window_size);
+        let (slot, stored) = find_slot(host, self.id(), call.conversation, limits, slot_bytes);
         let scored = update_from(host, &slot, stored, |stored| {
             let mut window = record.slot(&stored.bytes);
             let common = || record.window(value.window);
@@ -244,25 +244,24 @@ impl Agent {
     /// it.
     pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
         let now_ms = host.now_ms();
-        let attach = |window: &mut Window| self.record.scorer().attach_answer(window, sequence, answer, now_ms);
-        if let Some(slot) = &self.slot {
-            self.update_slot(host, slot, attach);
-            return;
-        }
-        update(host, &self.key, |stored| {
-            let Some(value) = Value::decode(&stored.bytes) else { return (None, ()) };
-            let mut window = self.record.window(value.window);
-            (attach(&mut window).then(|| value.with_window(&window)), ())
-        });
+        self.update_window(host, |window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
     }
 
-    /// Changes the window in a slot. `change` returns whether there is anything to write, and so does this function.
-    fn update_slot(&self, host: &impl Host, slot: &str, change: impl Fn(&mut Window) -> bool) -> bool {
-        let changed = update(host, slot, |stored| {
-            let mut window = self.record.slot(&stored.bytes);
-            let changed = change(&mut window);
-            (changed.then(|| window.into_bytes()), changed)
-        });
+    /// Changes the window of the call. `change` returns whether there is anything to write, and so does this function.
+    fn update_window(&self, host: &impl Host, change: impl Fn(&mut Window) -> bool) -> bool {
+        let changed = match &self.slot {
+            Some(slot) => update(host, slot, |stored| {
+                let mut window = self.record.slot(&stored.bytes);
+                let changed = change(&mut window);
+                (changed.then(|| window.into_bytes()), changed)
+            }),
+            None => update(host, &self.key, |stored| {
+                let Some(value) = Value::decode(&stored.bytes) else { return (None, false) };
+                let mut window = self.record.window(value.window);
+                let changed = change(&mut window);
+                (changed.then(|| value.with_window(&window)), changed)
+            }),
+        };
         changed.unwrap_or(false)
     }
 
@@ -280,15 +279,15 @@ impl Agent {
         reason: &str,
         now_ms: u64,
     ) -> Trip {
-        if let (Verdict::WouldKill, Some(slot)) = (scored.verdict, &self.slot) {
+        if scored.verdict == Verdict::WouldKill {
             // A fresh window for the conversation, so that one loop is reported once.
             let forget = |window: &mut Window| {
-                let first = window.contains(scored.sequence);
+                let is_first = window.contains(scored.sequence);
                 window.forget(conversation.tag());
-                first
+                is_first
             };
-            let first = self.update_slot(host, slot, forget);
-            return if first { Trip::Stopped { releases: 0 } } else { Trip::AlreadyStopped };
+            let is_first = self.update_window(host, forget);
+            return if is_first { Trip::Stopped { releases: 0 } } else { Trip::AlreadyStopped };
         }
         let stops_session = self.scope(conversation) == Scope::Session;
         let trip = update(host, &self.key, |stored| {
@@ -305,17 +304,15 @@ impl Agent {
                 return self.stop_session(&value, details, scored.verdict, conversation.tag(), reason, now_ms);
             }
             let record = match scored.verdict {
-                Verdict::Allow => return (None, Trip::Outdated),
+                Verdict::Allow | Verdict::WouldKill => return (None, Trip::Outdated),
                 Verdict::Kill => now.killed(),
                 Verdict::Block => now.blocked(now_ms),
-                // A fresh window, so that one loop is reported once.
-                Verdict::WouldKill => now.with_fresh_window(),
             };
             reason.clone_into(&mut details.reason);
             (Some(value.with_policy(&record, &details)), Trip::Stopped { releases: 0 })
         });
-        if let (true, Some(slot)) = (stops_session, &self.slot) {
-            self.update_slot(host, slot, |window| {
+        if let (true, Some(Trip::Stopped { .. })) = (stops_session, trip) {
+            self.update_window(host, |window| {
                 window.forget(conversation.tag());
                 true
             });
@@ -366,7 +363,7 @@ pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Optio
         let Some(value) = before else { return Some(record.encode(&Details::new(policy))) };
         let known = value.details();
         let details = match value.record.generation == record.generation {
-            true => known.updated(policy),
+            true => known.updated(policy, host.now_ms()),
             false => Details::new(policy),
         };
         (value.record != record || known != details).then(|| value.with_policy(&record, &details))

@@ -102,12 +102,8 @@ impl Record {
     /// Returns the record after the kill switch has blocked the agent.
     pub fn blocked(&self, now_ms: u64) -> Self {
         let until = now_ms.saturating_add(u64::from(self.retry_after_seconds) * 1000);
-        Self { blocked_until_ms: until, ..self.with_fresh_window() }
-    }
-
-    /// Returns the record with a window generation that no existing window has.
-    pub fn with_fresh_window(&self) -> Self {
-        Self { blocks: self.blocks.wrapping_add(1), ..*self }
+        // Starts a fresh window: no existing one has this generation.
+        Self { blocked_until_ms: until, blocks: self.blocks.wrapping_add(1), ..*self }
     }
 
     /// Whether the kill switch deactivated the agent.
@@ -176,14 +172,15 @@ impl Details {
     ///
     /// A stop by this Envoy outlives a policy that does not know of it yet. It ends with its time, or when a person has let
     /// the conversation go on since.
-    pub fn updated(&self, policy: &AgentPolicy) -> Self {
+    pub fn updated(&self, policy: &AgentPolicy, now_ms: u64) -> Self {
         let mut updated = Self::new(policy);
         if updated.reason.is_empty() {
             updated.reason.clone_from(&self.reason);
         }
         for local in &self.stopped_sessions {
             let known = policy.stopped_sessions.iter().find(|known| known.key == local.key);
-            if known.is_none_or(|known| known.until_ms == 0 && known.releases <= local.releases) {
+            let is_newer = |known: &StoppedSession| (known.releases, known.until_ms) < (local.releases, local.until_ms);
+            if known.map_or(local.until_ms > now_ms, is_newer) {
                 updated.add_stop(local.clone());
             }
         }
@@ -388,9 +385,11 @@ mod tests {
         ];
         for (name, stopped_sessions, until_ms) in cases {
             let before = Details { stopped_sessions: vec![stop(50, 0)], ..Details::default() };
-            let after = before.updated(&AgentPolicy { stopped_sessions, ..policy() });
+            let after = before.updated(&AgentPolicy { stopped_sessions, ..policy() }, 49);
             assert_eq!(after.stop(0xAA).map(|stop| stop.until_ms), Some(until_ms), "{name}");
         }
+        let before = Details { stopped_sessions: vec![stop(50, 0)], ..Details::default() };
+        assert_eq!(before.updated(&policy(), 50), Details::default(), "its time is up");
     }
 
     #[test]

@@ -101,9 +101,13 @@ pub fn end_of_request(
     let read = decode_conversation(messages, reading.counting, &mut turn, text);
     let input = text.finish();
     let has_history = read.ok()?;
-    let mut starts = START_BYTES.iter().map(|&bytes| start(bytes));
-    if reading.needs_start() && !starts.any(|start| finder.read_start(&start).is_ok()) {
-        return None;
+    if reading.needs_start() {
+        // What was found in a start that is too short may have been cut.
+        let read_start = |&bytes: &usize| {
+            let mut finder = finder.clone();
+            finder.read_start(&start(bytes)).is_ok().then_some(finder)
+        };
+        finder = START_BYTES.iter().find_map(read_start)?;
     }
     Some(Turn { input, conversation: reading.finish(finder, has_history), ..turn })
 }
@@ -114,7 +118,7 @@ fn decode_json(
     reading: Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<Turn, Unreadable> {
-    if root.is_array() && !reading.judge_unknown {
+    if root.is_array() && (!reading.judge_unknown || has_json_rpc(root)) {
         return decode_batch(root, reading, text);
     }
     let mut finder = ConversationFinder::new(reading.session);
@@ -160,10 +164,14 @@ fn decode_json(
     Ok(turn)
 }
 
+fn has_json_rpc(list: Json<'_>) -> bool {
+    list.elements().flatten().any(|element| matches!(element.get("jsonrpc"), Ok(Some(_))))
+}
+
 /// Decodes several JSON-RPC requests in one body. Those that are calls count together as one.
 fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
     let mut finder = ConversationFinder::new(reading.session);
-    let mut turn = Turn::default();
+    let mut turn = Turn { is_batch: true, ..Turn::default() };
     let mut calls = ToolCalls::default();
     for element in root.elements() {
         let fields = Fields::read(element?, &mut |name, value| finder.take(name, value))?;

@@ -7,8 +7,8 @@ use super::json::{Elements, Json, Members, RawStr};
 use super::messages::{Message, Role};
 use crate::turn::{Conversation, conversation_key};
 
-/// How many bytes of the first user message are hashed. More would not tell more conversations apart.
-const OPENING_BYTES: usize = 512;
+/// How many bytes are hashed at both ends of a long text. A template may come before a question, or after it.
+const END_BYTES: usize = 4096;
 /// Longer ids are not ids.
 const MAX_ID_BYTES: usize = 1024;
 
@@ -90,26 +90,35 @@ impl<'a> ConversationFinder<'a> {
     }
 }
 
-/// Returns the hash of the first text of the first user message, or 0 if it has none.
+/// Returns the hash of the first user message, or 0 if it has no text.
 fn opening(messages: Elements<'_>) -> Result<u64, TooShort> {
     for message in messages {
         let message = message.and_then(Message::read).map_err(|_| TooShort)?;
         if message.role == Role::User {
-            let text = first_text(&message);
-            return Ok(text.map_or(0, |text| conversation_key(text.get(..OPENING_BYTES).unwrap_or(text))));
+            return Ok(texts(&message).fold(0, with_text));
         }
     }
     Err(TooShort)
 }
 
-fn first_text<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
-    let content = message.members.content?;
+/// Returns the texts of a message. Other members of its blocks, such as marks for a cache, may change from call to call.
+fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
     let in_block = |block: Json<'a>| block.string().or_else(|| block.get("text").ok().flatten()?.string());
-    let text = match message.blocks() {
-        Some(blocks) => blocks.flatten().find_map(in_block),
-        None => content.string(),
+    let blocks = message.blocks().into_iter().flatten().flatten().filter_map(in_block);
+    let whole = message.members.content.and_then(Json::string);
+    whole.into_iter().chain(blocks).map(RawStr::raw).filter(|text| !text.is_empty())
+}
+
+/// Returns the hash of the texts so far and one more.
+fn with_text(hash: u64, text: &[u8]) -> u64 {
+    let sample = match (text.first_chunk::<END_BYTES>(), text.last_chunk::<END_BYTES>()) {
+        (Some(first), Some(last)) if text.len() > 2 * END_BYTES => {
+            let len = (text.len() as u64).to_le_bytes();
+            conversation_key(&[first.as_slice(), last, &len].concat())
+        }
+        _ => conversation_key(text),
     };
-    text.map(RawStr::raw).filter(|text| !text.is_empty())
+    if hash == 0 { sample } else { conversation_key(&[hash.to_le_bytes(), sample.to_le_bytes()].concat()) }
 }
 
 #[cfg(test)]
@@ -155,8 +164,14 @@ mod tests {
             assert_eq!(find(&body, true), Conversation::Continued { key }, "{body}");
             assert_eq!(find(&body, false), Conversation::New { opening: key }, "{body}");
         }
-        let other = r#"{"messages": [{"role": "user", "content": "Hello there!"}]}"#;
-        assert_ne!(find(other, true), Conversation::Continued { key });
+        let blocks = r#"[{"text": "Hello there"}, {"text": "again"}]"#;
+        let long = |end: &str| format!(r#"{}{end}{}"#, "x".repeat(20_000), "y".repeat(3000));
+        let others =
+            ["\"Hello there!\"".to_owned(), blocks.to_owned(), format!("{:?}", long("a")), format!("{:?}", long("b"))];
+        let keys = others
+            .map(|content| find(&format!(r#"{{"messages": [{{"role": "user", "content": {content}}}]}}"#), true).tag());
+        let different: std::collections::BTreeSet<u64> = keys.into_iter().chain([key]).collect();
+        assert_eq!(different.len(), 5, "each is another conversation");
         assert_eq!(find(r#"{"input": "Hello there"}"#, false), Conversation::default());
     }
 

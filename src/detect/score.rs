@@ -138,7 +138,9 @@ impl Scorer {
     /// The agent has heard no answer yet, so that the two are not a repetition.
     fn join_identical(&self, window: &mut Window, call: &mut Call) -> Option<Sequence> {
         let is_identical = |other: &Call| {
-            other.answer == Answer::Unknown && other.is_in_flight(call.at_ms) && progress::is_same_step(other, call)
+            // None of them was answered yet, though some may have failed.
+            let is_unanswered = matches!(other.answer, Answer::Unknown | Answer::Failed);
+            is_unanswered && other.is_in_flight(call.at_ms) && progress::is_same_step(other, call)
         };
         let sequence = self.past(window, call).in_flight(is_identical)?;
         let other = window.remove(sequence)?;
@@ -162,10 +164,10 @@ impl Scorer {
     ///
     /// With progress counting, an attempt that failed leaves the window, so that the next one takes its place.
     pub fn attach_answer(&self, window: &mut Window, sequence: Sequence, answer: Answer, now_ms: u64) -> bool {
-        let Some((before, mut slot)) = window.attach_answer(sequence, answer, now_ms) else { return false };
-        let mut call = slot.call();
+        let Some((before, mut entry)) = window.attach_answer(sequence, answer, now_ms) else { return false };
+        let mut call = entry.call();
         progress::revise(before, &mut call);
-        slot.put(&call);
+        entry.put(&call);
         if self.counting == Counting::Progress && call.answer == Answer::Failed && call.in_flight == 0 {
             window.remove(sequence);
         }

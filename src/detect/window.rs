@@ -138,9 +138,8 @@ impl Window {
             None => all.len().saturating_sub(count),
             Some(key) => {
                 let same = |(_, entry): &(usize, &[u8; entry::LEN])| Entry(entry).conversation() == key;
-                let first =
-                    count.checked_sub(1).and_then(|skipped| all.iter().enumerate().rev().filter(same).nth(skipped));
-                if count == 0 { all.len() } else { first.map_or(0, |(index, _)| index) }
+                let Some(skipped) = count.checked_sub(1) else { return Past { entries: &[], ..past } };
+                all.iter().enumerate().rev().filter(same).nth(skipped).map_or(0, |(index, _)| index)
             }
         };
         Past { entries: all.get(start..).unwrap_or_default(), ..past }
@@ -169,15 +168,20 @@ impl Window {
         }
     }
 
-    /// Returns the index of the call to drop: the oldest. In a slot, the new calls of other conversations go first. They
-    /// are evidence of nothing, and would otherwise crowd a loop out of its window.
+    /// Returns the index of the call to drop: the oldest.
+    ///
+    /// In a slot, a conversation that has more than half of it loses its own oldest call. Otherwise the new calls of other
+    /// conversations go first, since they are evidence of nothing. So a busy neighbour cannot crowd a loop out.
     fn least_useful(&self, conversation: u64) -> usize {
-        let is_useless = |entry: &[u8; entry::LEN]| {
-            let entry = Entry(entry);
-            entry.is_novel() && entry.conversation() != conversation && !entry.is_in_flight()
-        };
-        let of_others = (self.kind == Kind::Slot).then(|| self.entries().iter().position(is_useless));
-        of_others.flatten().unwrap_or(0)
+        if self.kind == Kind::Common {
+            return 0;
+        }
+        let entries = self.entries();
+        let is_own = |entry: &[u8; entry::LEN]| Entry(entry).conversation() == conversation;
+        let is_new = |entry: &[u8; entry::LEN]| !is_own(entry) && Entry(entry).is_novel();
+        let has_most = entries.iter().filter(|entry| is_own(entry)).count() * 2 > entries.len();
+        let found = if has_most { entries.iter().position(is_own) } else { entries.iter().position(is_new) };
+        found.unwrap_or(0)
     }
 
     /// Removes the calls that are compared with those of `conversation`.

@@ -50,7 +50,8 @@ impl Windows {
             Some(key) => {
                 let empty = || Window::decode_slot(&[], self.generation, self.scorer.counting);
                 let slot = self.slots.entry(key).or_insert_with(empty);
-                self.scorer.score_in_slot(slot, || self.common.clone(), call)
+                let common = || Window::decode(self.common.bytes(), self.generation, self.scorer.counting);
+                self.scorer.score_in_slot(slot, common, call)
             }
         };
         (score, Place { conversation: key, sequence })

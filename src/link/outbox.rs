@@ -25,7 +25,11 @@ pub fn put(host: &impl Host, worker: &Worker, report: KillReport) {
 
 /// Tries again to find a slot for the reports that found none before.
 pub fn retry_overflow(host: &impl Host, worker: &Worker) {
-    worker.overflow.borrow_mut().retain(|report| !try_put(host, report));
+    let mut waiting = worker.overflow.borrow_mut();
+    // As long as the first report finds no slot, the others would not find one either.
+    while waiting.first().is_some_and(|report| try_put(host, report)) {
+        waiting.remove(0);
+    }
 }
 
 fn try_put(host: &impl Host, report: &KillReport) -> bool {

@@ -15,7 +15,7 @@ const MAX_MATCHES: usize = 20;
 
 /// What the report of a loop says in addition to the score.
 #[derive(Clone, Debug)]
-pub struct Details<'a> {
+pub struct Findings<'a> {
     /// The call that showed the loop.
     pub turn: &'a Turn,
     /// When it came, in milliseconds since 1970.
@@ -31,8 +31,8 @@ pub struct Details<'a> {
 }
 
 /// Counts and logs a loop, and puts its report into the outbox.
-pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored, details: Details<'_>) {
-    let conversation = &details.turn.conversation;
+pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored, findings: Findings<'_>) {
+    let conversation = &findings.turn.conversation;
     let scope = agent.scope(conversation);
     let (action, metric, outcome) = match (scored.verdict, scope) {
         (Verdict::Kill, Scope::Agent) => (Action::Deactivate, Metric::Kills, "deactivated"),
@@ -48,10 +48,10 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
             Conversation::Identified { id, .. } => Some(id.clone()),
             Conversation::Continued { .. } | Conversation::New { .. } => None,
         },
-        releases: details.releases,
+        releases: findings.releases,
     });
     let record = &agent.record;
-    let Details { reason, mut matches, .. } = details;
+    let Findings { reason, mut matches, .. } = findings;
     matches.truncate(MAX_MATCHES);
     let (score, threshold) = (scored.score, record.threshold);
     // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
@@ -66,16 +66,16 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
         scope,
         session,
         envoy: worker.envoy.clone(),
-        at_ms: details.at_ms,
+        at_ms: findings.at_ms,
         score: score.value(),
         threshold,
         window_size: record.window_size,
         counting: record.counting,
         signals: score.signals,
         reason,
-        tools: details.turn.tool_names.clone(),
+        tools: findings.turn.tool_names.clone(),
         matches,
-        excerpt: details.excerpt,
+        excerpt: findings.excerpt,
     };
     outbox::put(host, worker, report);
 }

@@ -75,6 +75,8 @@ struct Forwarded {
     agent: Agent,
     sequence: Sequence,
     format: Format,
+    /// Whether the body had several requests, so that several responses belong to it.
+    is_batch: bool,
 }
 
 impl Stream {

@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprinter;
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::identity::{Identity, identify};
-use crate::link::report::{Details, report};
+use crate::link::report::{Findings, report};
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
 use crate::session;
@@ -49,17 +49,23 @@ impl Stream {
         self.agent_id = Some(agent_id);
         let Some(agent) = agent else { return self.without_policy(host) };
         self.session = session::find(&self.worker.config.session, &all, host);
-        let conversation = self.session.as_ref().and_then(|session| session.conversation.key());
-        match agent.standing(host, conversation) {
+        match agent.standing(host, self.certain_conversation()) {
             Standing::Guarded => self.hold_or_pass(host, agent, &headers),
             Standing::Off => self.pass(host, Outcome::Off),
             // The end of an MCP session asks for nothing, and the server can forget it.
-            _ if headers.is_delete => self.pass(host, Outcome::Empty),
+            _ if headers.ends_mcp_session() => self.pass(host, Outcome::Empty),
             standing => {
                 let (cause, outcome) = self.refusal(standing, self.session_name(None));
                 self.refuse_when_known(host, cause, outcome, &headers)
             }
         }
+    }
+
+    /// Returns the conversation that the headers name, unless the body may name another one that comes first.
+    fn certain_conversation(&self) -> Option<u64> {
+        let session = self.session.as_ref()?;
+        let is_certain = self.worker.config.session.of_body_before(session.place).is_empty();
+        session.conversation.key().filter(|_| is_certain)
     }
 
     /// Returns why a request is refused, and what is counted.
@@ -113,7 +119,7 @@ impl Stream {
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
-            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format });
+            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false });
             return Flow::Continue;
         }
         if headers.not_http {
@@ -182,13 +188,13 @@ impl Stream {
             Err(Unreadable::NotACall) => return self.pass(host, Outcome::NotACall),
         };
         let config = &self.worker.config;
-        let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes, slot_bytes: 0 };
+        let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
         let flow = match agent.score(host, &turn, limits, now_ms) {
             Ok(scored) => {
                 self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
-                    Verdict::Allow => self.forward(host, agent, &scored, turn.format),
+                    Verdict::Allow => self.forward(host, agent, &scored, &turn),
                     _ => self.trip(host, agent, &scored, &turn, now_ms),
                 }
             }
@@ -246,12 +252,17 @@ impl Stream {
         host.request_body(0, self.worker.config.max_request_bytes)
     }
 
-    fn forward(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, format: Format) -> Flow {
+    fn forward(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn) -> Flow {
         host.count(Metric::Requests(Outcome::Allowed), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
         host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
-        self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence: scored.sequence, format });
+        self.phase = Phase::AwaitAnswer(Forwarded {
+            agent,
+            sequence: scored.sequence,
+            format: turn.format,
+            is_batch: turn.is_batch,
+        });
         Flow::Continue
     }
 
@@ -263,13 +274,13 @@ impl Stream {
         let trip = agent.trip(host, scored, &turn.conversation, &reason, now_ms);
         if let Trip::Stopped { releases } = trip {
             let excerpt = self.excerpt(host, agent.record.counting);
-            let details = Details { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases };
-            report(host, &self.worker, &agent, scored, details);
+            let findings = Findings { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases };
+            report(host, &self.worker, &agent, scored, findings);
         }
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
-            _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn.format),
-            (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn.format),
+            _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn),
+            (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn),
             (verdict, Scope::Session) => Cause::SessionStopped {
                 session: self.session_name(Some(turn)),
                 reason,
@@ -313,11 +324,16 @@ pub(super) struct RequestHeaders {
     /// gains nothing by it.
     redirected: bool,
     is_delete: bool,
+    has_mcp_session: bool,
     /// There is no body.
     pub(super) ended: bool,
 }
 
 impl RequestHeaders {
+    fn ends_mcp_session(&self) -> bool {
+        self.is_delete && self.has_mcp_session && self.ended
+    }
+
     fn read(all: &Headers) -> Self {
         let mut headers = Self::default();
         for (name, value) in all.iter() {
@@ -333,6 +349,7 @@ impl RequestHeaders {
                 b"content-encoding" => headers.compressed = is_compressed(value),
                 b"accept-encoding" => headers.accepts_compression = value != b"identity",
                 b"x-envoy-original-url" => headers.redirected = true,
+                b"mcp-session-id" => headers.has_mcp_session = true,
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
 
 use super::{Forwarded, Phase, Stream};
-use crate::decode::answer::{AnswerReader, Progress, ResponseHead};
+use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
@@ -34,12 +34,12 @@ impl Stream {
 
     /// Handles bytes of the response that pass.
     pub fn response_body(&mut self, host: &impl StreamHost, size: usize, ended: bool) {
-        if let Phase::ReadAnswer(_, reader) = &mut self.phase {
+        if let Phase::ReadAnswer(forwarded, reader) = &mut self.phase {
             if size > 0 {
                 reader.push(&host.response_body(size));
             }
             // Clients close the stream when the last event of their API has come, and need not wait for its end.
-            if ended || reader.progress() == Progress::Ended {
+            if ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch) {
                 self.response_end(host);
             }
         }
@@ -58,23 +58,27 @@ impl Stream {
 
     /// Handles the end of the stream, whatever came of it.
     pub fn closed(&mut self, host: &impl StreamHost) {
-        let (forwarded, reader) = match self.take_phase() {
-            Phase::ReadAnswer(forwarded, reader) => (forwarded, Some(reader)),
-            Phase::AwaitAnswer(forwarded) => (forwarded, None),
-            Phase::Pass | Phase::Score(_) | Phase::Refuse(_) => return,
-        };
-        host.count(Metric::AnswersCut, 1);
-        let is_finished = reader.as_ref().is_some_and(|reader| reader.progress() == Progress::Finished);
-        let answer = reader.map(|reader| self.finish(*reader));
-        forwarded.attach(
-            host,
-            match answer {
-                Some(answer) if is_finished => answer,
-                Some(_) if is_closed_by_client(host) => Answer::Abandoned,
-                // A provider that does not answer at all is out of order. That is not the agent's fault.
-                _ => Answer::Failed,
-            },
-        );
+        match self.take_phase() {
+            Phase::ReadAnswer(forwarded, reader) => {
+                host.count(Metric::AnswersCut, 1);
+                let is_finished = reader.state() >= AnswerState::Finished;
+                // A provider that does not begin to answer is out of order. That is not the agent's fault.
+                let is_abandoned = reader.has_begun() && is_closed_by_client(host);
+                let answer = match self.finish(*reader) {
+                    answer if is_finished || answer == Answer::Failed => answer,
+                    _ if is_abandoned => Answer::Abandoned,
+                    _ => Answer::Failed,
+                };
+                forwarded.attach(host, answer);
+            }
+            // Another pass over the request awaits the answer.
+            Phase::AwaitAnswer(_) if details(host) == INTERNAL_REDIRECT => {}
+            Phase::AwaitAnswer(forwarded) => {
+                host.count(Metric::AnswersCut, 1);
+                forwarded.attach(host, Answer::Failed);
+            }
+            Phase::Pass | Phase::Score(_) | Phase::Refuse(_) => {}
+        }
     }
 
     fn finish(&self, reader: AnswerReader) -> Answer {
@@ -90,9 +94,17 @@ impl Forwarded {
     }
 }
 
+/// What Envoy says about a stream that it has sent to another upstream, because the first one redirected it.
+const INTERNAL_REDIRECT: &[u8] = b"internal_redirect";
+
+/// Returns what Envoy says about how a response came about.
+fn details(host: &impl StreamHost) -> Vec<u8> {
+    host.property(&["response", "code_details"]).unwrap_or_default()
+}
+
 /// Whether the client, and not the upstream or Envoy, ended a stream before its time.
 fn is_closed_by_client(host: &impl StreamHost) -> bool {
-    let details = host.property(&["response", "code_details"]).unwrap_or_default();
+    let details = details(host);
     // HTTP/1.1 connections are closed, HTTP/2 and HTTP/3 streams are reset.
     [b"downstream_".as_slice(), b"http2.", b"http3."].iter().any(|beginning| details.starts_with(beginning))
 }
@@ -124,7 +136,6 @@ impl<'a> ResponseHeaders<'a> {
     /// Whether the upstream answered, rather than Envoy itself. The router's own header tells, unless it is configured
     /// away. The property always tells, but costs a host call.
     fn is_from_upstream(&self, host: &impl StreamHost) -> bool {
-        let details = || host.property(&["response", "code_details"]);
-        self.timed_by_router || details().as_deref() == Some(b"via_upstream")
+        self.timed_by_router || details(host) == b"via_upstream"
     }
 }

@@ -180,13 +180,16 @@ fn an_internal_redirect_does_not_count_twice() {
             let moved = Answer { status: 307, headers: vec![location], ..Answer::default() };
             Some(if ask.path.starts_with("/moved") { moved } else { Answer::text(ANSWER) })
         });
-        mesh.enable("moved", json!({"counting": "literal"})).await;
-        let mut request = ask(QUESTION);
-        request.path = "/moved/v1/chat/completions".to_owned();
-        assert_eq!(repeated(&mesh.caller("moved"), &request, None, 6).await, SIXTH_REFUSED);
-        assert_eq!(mesh.llm.received_from("moved").len(), 10, "five calls, each sent to both paths");
-        assert_eq!(counter(&mesh, "requests.redirected").await, 5);
-        let kill = mesh.kills("moved", 1).await.remove(0);
-        assert_eq!((&kill["similar_prompts"], &kill["similar_responses"]), (&json!(5), &json!(4)), "{kill}");
+        for (number, counting) in [(1, "literal"), (2, "progress")] {
+            let agent = format!("moved-{counting}");
+            mesh.enable(&agent, json!({"counting": counting})).await;
+            let mut request = ask(QUESTION);
+            request.path = "/moved/v1/chat/completions".to_owned();
+            assert_eq!(repeated(&mesh.caller(&agent), &request, None, 6).await, SIXTH_REFUSED, "{counting}");
+            assert_eq!(mesh.llm.received_from(&agent).len(), 10, "five calls, each sent to both paths");
+            assert_eq!(counter(&mesh, "requests.redirected").await, 5 * number);
+            let kill = mesh.kills(&agent, 1).await.remove(0);
+            assert_eq!((&kill["similar_prompts"], &kill["similar_responses"]), (&json!(5), &json!(4)), "{kill}");
+        }
     });
 }

@@ -36,7 +36,7 @@ async fn play(mesh: &Mesh, scenario: &Scenario) -> Result<(), String> {
     let ignored = counter(mesh, "requests.not_a_call").await - ignored_before;
     let expected = if scenario.verdict == Verdict::Ignore { scenario.steps.len() as u64 } else { 0 };
     if ignored != expected {
-        return Err(format!("{ignored} requests were not taken for calls, and {expected} are none"));
+        return Err(format!("{ignored} requests were counted as not_a_call, expected {expected}"));
     }
     let expected = if scenario.verdict.is_kill() { scenario.rounds } else { 0 };
     match mesh.events(&agent, "kill_switch").await.len() {

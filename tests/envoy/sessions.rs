@@ -1,7 +1,7 @@
 //! Conversations of one agent do not add up to a loop, but one of them can be a loop, and can be stopped alone.
 
-use lab::mesh::{Mesh, MeshOptions};
-use lab::proc::{SOON, wait_until};
+use lab::mesh::{Mesh, MeshOptions, SOON};
+use lab::proc::wait_until;
 use lab::{Answer, prose};
 use serde_json::json;
 
@@ -76,8 +76,10 @@ fn a_loop_stops_only_its_conversation_on_every_envoy_until_a_person_lets_it_go_o
             assert_eq!(call(&stuck(&mesh).without_keep_alive()).await, 403, "every worker knows");
         }
         assert_eq!(call(&other).await, 200, "other conversations go on");
-        wait_until("the other Envoy refuses the conversation", SOON, || async { call(&stuck(&elsewhere)).await == 403 })
-            .await;
+        wait_until("the other Envoy refuses the conversation", SOON, || async {
+            call(&stuck(&elsewhere)).await == 403
+        })
+        .await;
 
         let reply = stuck(&mesh).call(&ask("Why?"), None).await.unwrap();
         let error = &reply.json()["error"];

@@ -1,7 +1,7 @@
 //! Anthropic Messages.
 
 use super::calls_in_parts::CallDelta;
-use super::{PartialAnswer, Progress};
+use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -13,15 +13,15 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         Some(b"content_block_start") => block.map_or(Ok(()), |block| start(index, block, answer)),
         Some(b"content_block_delta") => delta.map_or(Ok(()), |delta| more(index, delta, answer)),
         Some(b"error") => {
-            answer.failed = true;
+            answer.fail();
             Ok(())
         }
         Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => {
-            answer.reach(Progress::Ended, event == b"message_stop");
+            answer.reach(AnswerState::Ended, event == b"message_stop");
             Ok(())
         }
         _ => {
-            answer.reach(Progress::Ended, content.is_some());
+            answer.reach(AnswerState::Ended, content.is_some());
             content.map_or(Ok(()), |content| answer.push_content(content))
         }
     }

@@ -2,7 +2,7 @@
 //! around the event.
 
 use super::calls_in_parts::CallDelta;
-use super::{PartialAnswer, Progress, get_nested};
+use super::{AnswerState, PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -10,9 +10,11 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [output, start, delta, message, stop, stop_event] =
         document.pick(["output", "contentBlockStart", "contentBlockDelta", "message", "stopReason", "messageStop"])?;
-    answer.reach(Progress::Ended, stop.or(stop_event).is_some());
+    answer.reach(AnswerState::Ended, stop.or(stop_event).is_some());
     // An exception within a stream consists of its message.
-    answer.failed |= message.and_then(Json::string).is_some();
+    if message.and_then(Json::string).is_some() {
+        answer.fail();
+    }
     match output {
         Some(output) => {
             get_nested(output, "message", "content")?.map_or(Ok(()), |content| answer.push_content(content))

@@ -1,7 +1,7 @@
 //! Cohere v2 chat. The plan before tool calls is a thought of the model, not part of its answer.
 
 use super::calls_in_parts::CallDelta;
-use super::{PartialAnswer, Progress};
+use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -9,7 +9,7 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, index, delta, message] = document.pick(["type", "index", "delta", "message"])?;
     let is_end = event.and_then(Json::string).is_some_and(|event| event.is("message-end"));
-    answer.reach(Progress::Ended, is_end || (delta.is_none() && message.is_some_and(Json::is_object)));
+    answer.reach(AnswerState::Ended, is_end || (delta.is_none() && message.is_some_and(Json::is_object)));
     let Some(delta) = delta else { return message.map_or(Ok(()), |message| read_message(message, answer)) };
     let [message, error] = delta.pick(["message", "error"])?;
     answer.fail_on(error);

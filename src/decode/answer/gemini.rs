@@ -1,6 +1,6 @@
 //! Gemini `generateContent` and `streamGenerateContent`: each document of a stream looks like a whole answer.
 
-use super::{PartialAnswer, Progress, get_nested, is_given};
+use super::{AnswerState, PartialAnswer, get_nested, is_given};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -10,7 +10,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     answer.fail_on(error);
     match candidates.and_then(|candidates| candidates.elements().next()).transpose()? {
         Some(candidate) => {
-            answer.reach(Progress::Finished, is_given(candidate.get("finishReason")?));
+            answer.reach(AnswerState::Finished, is_given(candidate.get("finishReason")?));
             get_nested(candidate, "content", "parts")?.map_or(Ok(()), |parts| answer.push_content(parts))
         }
         None => Ok(()),

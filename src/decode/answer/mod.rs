@@ -39,8 +39,6 @@ pub struct AnswerReader {
     body: BodyKind,
     max_event_bytes: usize,
     answer: PartialAnswer,
-    /// The answer if the call failed.
-    failure: Answer,
 }
 
 /// What the body of a response contains.
@@ -60,14 +58,16 @@ struct PartialAnswer {
     text: Fingerprinter,
     calls: CallsInParts,
     malformed: bool,
-    /// Whether the upstream reported a failure, by its status or within its answer.
-    failed: bool,
-    progress: Progress,
+    /// The answer if the upstream reported a failure, by its status or within its answer.
+    failure: Option<Answer>,
+    /// Whether anything of the answer has come.
+    has_begun: bool,
+    state: AnswerState,
 }
 
 /// How far an answer has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Progress {
+pub enum AnswerState {
     /// More of the answer is to come.
     #[default]
     Partial,
@@ -90,10 +90,10 @@ impl AnswerReader {
         head: ResponseHead<'_>,
         max_event_bytes: usize,
     ) -> Self {
-        let failed = Answer::of_failed_status(head.status).is_some();
+        let failure = Answer::of_failed_status(head.status);
         let content_type = head.content_type;
         let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
-        let body = if failed {
+        let body = if failure.is_some() {
             BodyKind::NoAnswer
         } else if is_text && format == Format::Other {
             BodyKind::Text
@@ -102,15 +102,10 @@ impl AnswerReader {
         } else {
             BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
-        let answer = PartialAnswer {
-            text,
-            calls: CallsInParts::new(max_event_bytes),
-            malformed: false,
-            failed,
-            progress: Progress::Partial,
-        };
-        let failure = Answer::of_failed_status(head.status).unwrap_or(Answer::Failed);
-        Self { body, max_event_bytes, answer, failure }
+        let calls = CallsInParts::new(max_event_bytes);
+        let state = AnswerState::Partial;
+        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state };
+        Self { body, max_event_bytes, answer }
     }
 
     /// Takes the next bytes of the body.
@@ -126,14 +121,22 @@ impl AnswerReader {
         let answer = &mut self.answer;
         match &mut self.body {
             BodyKind::Documents(format, frames) => frames.push(chunk, &mut |document| answer.read(*format, document)),
-            BodyKind::Text => answer.text.push(chunk),
+            BodyKind::Text => {
+                answer.has_begun |= !chunk.is_empty();
+                answer.text.push(chunk);
+            }
             BodyKind::Undecided(_) | BodyKind::NoAnswer => {}
         }
     }
 
     /// Returns how far the answer has come.
-    pub fn progress(&self) -> Progress {
-        self.answer.progress
+    pub fn state(&self) -> AnswerState {
+        self.answer.state
+    }
+
+    /// Returns whether anything of the answer has come.
+    pub fn has_begun(&self) -> bool {
+        self.answer.has_begun
     }
 
     /// Returns the answer, once the body has ended. If a document was too long or malformed the answer is unknown, since
@@ -152,7 +155,7 @@ impl AnswerReader {
         let has_text = !answer.text.is_empty();
         let text = answer.text.finish();
         let answer = match answer.calls.signature() {
-            _ if answer.failed => self.failure,
+            _ if answer.failure.is_some() => answer.failure.unwrap_or_default(),
             _ if answer.malformed => Answer::Unknown,
             Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
             None if has_text => Answer::Text(text),
@@ -164,6 +167,7 @@ impl AnswerReader {
 
 impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
+        self.has_begun = true;
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
             Format::OpenAiResponses => responses::read(document, self),
@@ -179,15 +183,22 @@ impl PartialAnswer {
     }
 
     /// Notes that the answer has come this far, if a condition holds.
-    fn reach(&mut self, progress: Progress, reached: bool) {
+    fn reach(&mut self, state: AnswerState, reached: bool) {
         if reached {
-            self.progress = self.progress.max(progress);
+            self.state = self.state.max(state);
         }
+    }
+
+    /// Marks the answer as failed.
+    fn fail(&mut self) {
+        self.failure = Some(Answer::Failed);
     }
 
     /// Marks the answer as failed if there is an error in it.
     fn fail_on(&mut self, error: Option<Json<'_>>) {
-        self.failed |= error.is_some_and(|error| !error.is_null());
+        if is_given(error) {
+            self.fail();
+        }
     }
 
     /// Adds text, if the value is a string.

@@ -1,13 +1,13 @@
 //! Ollama `chat` and `generate`: each line of a stream looks like a whole answer.
 
-use super::{PartialAnswer, Progress};
+use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or a line of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [response, message, error, done] = document.pick(["response", "message", "error", "done"])?;
-    answer.reach(Progress::Ended, done.is_some_and(Json::is_true));
+    answer.reach(AnswerState::Ended, done.is_some_and(Json::is_true));
     answer.fail_on(error);
     answer.push_string(response)?;
     let Some(message) = message else { return Ok(()) };

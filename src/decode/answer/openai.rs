@@ -3,21 +3,21 @@
 //! Only the first of several choices is read: they all answer the same question.
 
 use super::calls_in_parts::CallDelta;
-use super::{PartialAnswer, Progress, is_given};
+use super::{AnswerState, PartialAnswer, is_given};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    answer.reach(Progress::Ended, document.text() == b"[DONE]");
+    answer.reach(AnswerState::Ended, document.text() == b"[DONE]");
     let [choices, error] = document.pick(["choices", "error"])?;
     answer.fail_on(error);
     for choice in choices.into_iter().flat_map(Json::elements) {
         let [index, text, message, delta, finish] =
             choice?.pick(["index", "text", "message", "delta", "finish_reason"])?;
         if index.is_none_or(|index| index.text() == b"0") {
-            answer.reach(Progress::Finished, is_given(finish));
-            answer.reach(Progress::Ended, message.is_some());
+            answer.reach(AnswerState::Finished, is_given(finish));
+            answer.reach(AnswerState::Ended, is_given(message));
             answer.push_string(text)?;
             message.map_or(Ok(()), |message| read_message(message, answer))?;
             return delta.map_or(Ok(()), |delta| read_delta(delta, answer));

@@ -3,7 +3,7 @@
 //! A stream repeats everything: as deltas, as finished items, and in the finished response. Text is read from the deltas and
 //! calls from the finished items; everything else is ignored.
 
-use super::{PartialAnswer, Progress};
+use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -13,17 +13,17 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     answer.fail_on(error);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
         None => {
-            answer.reach(Progress::Ended, output.is_some());
+            answer.reach(AnswerState::Ended, output.is_some());
             output.into_iter().flat_map(Json::elements).try_for_each(|item| read_item(item?, answer))
         }
         Some(b"response.output_text.delta" | b"response.refusal.delta") => answer.push_string(delta),
         Some(b"response.output_item.done") => item.map_or(Ok(()), |item| read_call(item, answer)),
         Some(b"response.failed" | b"error") => {
-            answer.failed = true;
+            answer.fail();
             Ok(())
         }
         Some(b"response.completed" | b"response.incomplete") => {
-            answer.reach(Progress::Ended, true);
+            answer.reach(AnswerState::Ended, true);
             Ok(())
         }
         Some(_) => Ok(()),

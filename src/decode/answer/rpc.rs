@@ -3,7 +3,7 @@
 //! Notifications (progress, logs) have a method and are not part of the answer. Neither are status messages of a task that
 //! is not finished ("working on it"). Its artifacts are, and the message at its end.
 
-use super::{PartialAnswer, Progress, get_nested};
+use super::{AnswerState, PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::decode::text::{push_content, push_json};
 use crate::scan::Malformed;
@@ -14,7 +14,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     if method.is_some() {
         return Ok(());
     }
-    answer.reach(Progress::Ended, error.is_some());
+    answer.reach(AnswerState::Ended, error.is_some());
     answer.push_string(error.map_or(Ok(None), |error| error.get("message"))?)?;
     result.map_or(Ok(()), |result| read_result(result, answer))
 }
@@ -25,7 +25,7 @@ fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfo
         result.pick(["content", "parts", "artifacts", "artifact", "status"])?;
     // The artifacts of a task come one by one, and then its status.
     let in_progress = status.map_or(Ok(artifact.is_some()), is_in_progress)?;
-    answer.reach(Progress::Ended, !in_progress);
+    answer.reach(AnswerState::Ended, !in_progress);
     if [content, parts, artifacts, artifact, status].iter().all(Option::is_none) {
         return push_json(result, &mut answer.text);
     }

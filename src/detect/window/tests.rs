@@ -1,4 +1,6 @@
 use super::*;
+use crate::detect::progress::Rules;
+use crate::detect::score::Scorer;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::ToolSignature;
 use proptest::prelude::*;
@@ -125,6 +127,22 @@ fn a_loop_is_not_crowded_out_by_new_calls_of_other_conversations() {
     let window = slot(&calls, 20);
     assert_eq!(window.past(1, 20).calls().len(), 10);
     assert_eq!(window.calls().len(), 20);
+}
+
+#[test]
+fn a_loop_is_found_beside_one_busy_conversation() {
+    let scorer =
+        Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default(), idle_reset_seconds: 0 };
+    let mut window = slot(&[], 20);
+    let mut call = |conversation: u64, text: u64| {
+        let input = Fingerprint { simhash: SimHash(text), digest: text as u32, informative: true };
+        scorer.score(&mut window, Call { conversation, input, ..Call::default() }).0.value()
+    };
+    // The texts of the busy one are far apart.
+    let other = crate::fingerprint::hash::mix;
+    assert_eq!((0..40).map(|n| call(2, other(n))).fold(0.0, f64::max), 0.0);
+    let highest = (40..80).map(|n| call(1, 0xF0F0).max(call(2, other(n)))).fold(0.0, f64::max);
+    assert!(highest > 8.0, "{highest}");
 }
 
 #[test]

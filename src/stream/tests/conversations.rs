@@ -140,6 +140,9 @@ fn a_conversation_without_an_id_begins_with_its_first_message() {
 fn an_inactive_agent_may_end_its_mcp_session() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.active = false);
-    assert_eq!(bench.begin(&[(":path", "/mcp"), (":method", "DELETE")], true).1, Flow::Continue);
+    let end = [(":path", "/mcp"), (":method", "DELETE"), ("mcp-session-id", "s1")];
+    assert_eq!(bench.begin(&end, true).1, Flow::Continue);
     assert!(bench.host.replies.borrow().is_empty());
+    bench.begin(&[(":path", "/v1/files/f1"), (":method", "DELETE")], true);
+    assert_eq!(bench.host.replies.borrow().len(), 1, "anything else is refused");
 }

@@ -362,12 +362,16 @@ fn what_is_known_of_an_answer_depends_on_how_the_stream_ends() {
     const FINISHED: &str =
         "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}, \"finish_reason\": \"stop\"}]}\n\n";
     const HALF: &str = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\n";
+    const FAILED: &str = "data: {\"error\": {\"message\": \"overloaded\"}}\n\n";
     let (client, upstream) = ("downstream_remote_disconnect", "upstream_reset_after_response_started{remote_reset}");
     let cases = [
         ("the last event has passed", "200", DONE, "via_upstream", "text", 0),
         ("the client leaves when the model has finished", "200", FINISHED, client, "text", 1),
         ("the client does not wait", "200", HALF, client, "abandoned", 1),
         ("the model does not begin", "", "", client, "attempt", 1),
+        ("the model does not begin after its headers", "200", ": ping\n\n", client, "attempt", 1),
+        ("the answer reports an error, and the client leaves", "200", FAILED, client, "attempt", 1),
+        ("Envoy follows a redirect", "", "", "internal_redirect", "unknown", 0),
         ("the client resets its stream", "200", HALF, "http2.remote_reset", "abandoned", 1),
         ("the upstream breaks off", "200", HALF, upstream, "attempt", 1),
         ("Envoy answers itself", "200", DONE, "direct_response", "unknown", 0),
