@@ -26,8 +26,8 @@ fn turn(customer: u64, number: u64, loops: bool) -> Option<(String, String)> {
     match number {
         _ if loops => (number < 20).then(|| owned(LOOP)),
         _ if number > customer % 12 => None,
-        0 if customer % 2 == 0 => Some(owned(POPULAR)),
-        1 if customer % 3 == 0 => Some(owned(FOLLOW_UP)),
+        0 if customer.is_multiple_of(2) => Some(owned(POPULAR)),
+        1 if customer.is_multiple_of(3) => Some(owned(FOLLOW_UP)),
         _ => Some((format!("Why is it that {}?", sentence(seed)), sentence(!seed))),
     }
 }

@@ -9,7 +9,8 @@ use kill_switch::store::{Store, StoreError};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
-use crate::store::{commit, delivery, no_number_is_missed, no_update_is_lost, open_postgres};
+use crate::store::alerts::delivery;
+use crate::store::{commit, no_number_is_missed, no_update_is_lost, open_postgres};
 use crate::support::postgres::{PASSWORD, database, execute, shared};
 use crate::support::process::{Process, binary, cli};
 use crate::support::{SOON, eventually};

@@ -1,7 +1,7 @@
 //! What a store must do with either database: one suite that runs against both.
 
-mod alerts;
-mod stops;
+pub mod alerts;
+pub mod stops;
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use alerts::{
 };
 use stops::{
     a_stop_is_read_as_it_was_added_until_it_is_released_or_over, filters_are_told_the_latest_stop_of_each_conversation,
-    other_conversations_that_were_stopped_are_counted,
+    other_conversations_that_were_stopped_are_counted, stop,
 };
 
 /// Runs each test against a new SQLite file and a new PostgreSQL database.

@@ -1,7 +1,7 @@
 //! The rules of normalisation as regular expressions: a pass over the text for each of UUIDs, timestamps and words, and a
 //! closer look at each word that contains a digit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
@@ -47,7 +47,7 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let zone = "[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?";
     Rules {
         run: rule("[0-9A-Za-z]+".to_owned()),
-        uuid: rule(format!("{hex}{{8}}-{hex}{{4}}-{hex}{{4}}-{hex}{{4}}-{hex}{{12}}{end}")),
+        uuid: rule(format!("({hex}{{8}}-{hex}{{4}}-{hex}{{4}}-{hex}{{4}}-{hex}{{12}}){end}")),
         timestamp: rule(format!("({date}(?:{time}(?:{zone})?)?){end}")),
         group: rule(format!("^([.,][0-9]{{1,64}}){end}")),
         hex_number: rule(format!("^0[xX]{hex}+$")),
@@ -59,9 +59,8 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
 /// Cuts a text into tokens.
 pub fn tokens(text: &str) -> Vec<Token<'_>> {
     let rules = &*RULES;
-    let uuids: HashSet<usize> = rules.uuid.find_iter(text).map(|hit| hit.start()).collect();
-    let stamps = rules.timestamp.captures_iter(text).filter_map(|hit| hit.get(1));
-    let stamps: HashMap<usize, usize> = stamps.map(|stamp| (stamp.start(), stamp.len())).collect();
+    let uuids: HashMap<usize, usize> = matches(&rules.uuid, text);
+    let stamps: HashMap<usize, usize> = matches(&rules.timestamp, text);
     let mut out = Vec::new();
     let mut at = 0;
     for run in rules.run.find_iter(text) {
@@ -71,7 +70,7 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
                 at = run.start();
             }
             let word = &text[at..run.end().min(at + WORD_MAX)];
-            at += if word.len() == 8 && uuids.contains(&at) {
+            at += if word.len() == 8 && uuids.contains_key(&at) {
                 out.push(Token::Id);
                 36
             } else if word.len() == 4
@@ -92,6 +91,18 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
     }
     between(&text[at..], &mut out);
     out
+}
+
+/// Returns where the first group of a rule matches, and how long each match is. Matches may overlap: one that begins in the
+/// middle of a word does not hide one that begins with the next word.
+fn matches(rule: &Regex, text: &str) -> HashMap<usize, usize> {
+    let mut found = HashMap::new();
+    let mut at = 0;
+    while let Some(hit) = rule.captures_at(text, at).and_then(|hit| hit.get(1)) {
+        found.insert(hit.start(), hit.len());
+        at = hit.start() + 1;
+    }
+    found
 }
 
 impl Rules {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A stop of a conversation that lasts until 100.
-fn stop(session_key: &str, releases: u32, stopped_ms: u64) -> SessionStop {
+pub fn stop(session_key: &str, releases: u32, stopped_ms: u64) -> SessionStop {
     SessionStop {
         id: 0,
         agent_id: "a".to_owned(),
