@@ -4,8 +4,8 @@
 //! request, and are done in `crate::identity`.
 
 use super::error::ConfigError;
-use super::raw::{RawSource, Setting, each, flag, items, object, required_text, text};
-use super::rules::{HEADER_NAME, PATH_PREFIX, PROPERTY_SEGMENT};
+use super::raw::{RawSource, Setting, each, exactly_one, flag, header_name, items, object, property, text};
+use super::rules::PATH_PREFIX;
 use serde_json::value::RawValue;
 
 /// One place that may hold the agent's id.
@@ -51,26 +51,21 @@ fn source(item: &RawValue) -> Result<AgentSource, ConfigError> {
         return Err(ConfigError::invalid("strip", strip.to_string(), "given with path_prefix only"));
     }
     let forwarded = if strip { Forwarded::Stripped } else { Forwarded::Whole };
-    let header_name = |field, setting| text(field, setting, &HEADER_NAME).map(|name| Some(name?.to_ascii_lowercase()));
-    let segment = |item: &RawValue| required_text("", Some(item), &PROPERTY_SEGMENT);
-
-    let header = header_name("header", raw.header)?.map(AgentSource::Header);
+    let header = header_name("header", raw.header)?;
     let path = text("path_prefix", raw.path_prefix, &PATH_PREFIX)?;
-    let path = path.map(|prefix| AgentSource::PathPrefix { prefix, forwarded });
-    let property = match items("property", raw.property, 1..=16, "path segments")? {
-        Some(items) => Some(AgentSource::Property(each("property", &items, segment)?)),
-        None => None,
-    };
-    let api_key = header_name("api_key", raw.api_key)?.map(AgentSource::ApiKey);
-
-    let kinds = [("header", header), ("path_prefix", path), ("property", property), ("api_key", api_key)];
-    let mut given = kinds.into_iter().filter_map(|(field, source)| Some((field, source?)));
-    let not_one = |given: String| {
-        ConfigError::invalid("", given, "an object with one of header, path_prefix, property and api_key")
-    };
-    match (given.next(), given.next()) {
-        (Some((_, source)), None) => Ok(source),
-        (Some((first, _)), Some((second, _))) => Err(not_one(format!("{first} and {second}"))),
-        (None, _) => Err(not_one("an object".to_owned())),
-    }
+    let property = property("property", raw.property)?;
+    let api_key = header_name("api_key", raw.api_key)?;
+    let given = [
+        ("header", header.is_some()),
+        ("path_prefix", path.is_some()),
+        ("property", property.is_some()),
+        ("api_key", api_key.is_some()),
+    ];
+    exactly_one(&given, "header, path_prefix, property and api_key")?;
+    Ok(match (header, path, property) {
+        (Some(name), ..) => AgentSource::Header(name),
+        (_, Some(prefix), _) => AgentSource::PathPrefix { prefix, forwarded },
+        (.., Some(path)) => AgentSource::Property(path),
+        _ => AgentSource::ApiKey(api_key.unwrap_or_default()),
+    })
 }

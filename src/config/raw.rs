@@ -6,6 +6,7 @@
 //! default".
 
 use super::error::ConfigError;
+use super::rules;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::ops::RangeInclusive;
@@ -167,6 +168,29 @@ pub(super) fn each<T>(
     let located =
         |(index, raw): (usize, &&RawValue)| read(raw).map_err(|error| error.within(&format!("{field}[{index}]")));
     items.iter().enumerate().map(located).collect()
+}
+
+/// Reads the name of a header, in lower case, or returns `None` if it is not given.
+pub(super) fn header_name(field: &str, setting: Setting) -> Result<Option<String>, ConfigError> {
+    text(field, setting, &rules::HEADER_NAME).map(|name| Some(name?.to_ascii_lowercase()))
+}
+
+/// Reads the path of an Envoy property, or returns `None` if it is not given.
+pub(super) fn property(field: &str, setting: Setting) -> Result<Option<Vec<String>>, ConfigError> {
+    let segment = |item: &RawValue| required_text("", Some(item), &rules::PROPERTY_SEGMENT);
+    items(field, setting, 1..=16, "path segments")?.map(|items| each(field, &items, segment)).transpose()
+}
+
+/// Checks that exactly one of some settings is given. They are named in words after "an object with one of".
+#[inline(never)]
+pub(super) fn exactly_one(given: &[(&str, bool)], names: &str) -> Result<(), ConfigError> {
+    let mut given = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
+    let found = match (given.next(), given.next()) {
+        (Some(_), None) => return Ok(()),
+        (Some(first), Some(second)) => format!("{first} and {second}"),
+        (None, _) => "an object".to_owned(),
+    };
+    Err(ConfigError::invalid("", found, format!("an object with one of {names}")))
 }
 
 fn optional<'a, T>(

@@ -1,8 +1,8 @@
 //! Where the id of a conversation is looked for: `session`, an ordered list of sources of which the first hit wins.
 
 use super::error::ConfigError;
-use super::raw::{RawSessionSource, Setting, each, items, object, required_text, text};
-use super::rules::{BAGGAGE_KEY, BODY_MEMBER, HEADER_NAME, PROPERTY_SEGMENT};
+use super::raw::{RawSessionSource, Setting, each, exactly_one, header_name, items, object, property, text};
+use super::rules::{BAGGAGE_KEY, BODY_MEMBER};
 use crate::decode::session::BodyMember;
 use serde_json::value::RawValue;
 
@@ -103,29 +103,23 @@ fn member(path: &str) -> BodyMember {
     BodyMember(path.split('.').map(str::to_owned).collect())
 }
 
-fn header_name(field: &str, setting: Setting) -> Result<Option<String>, ConfigError> {
-    text(field, setting, &HEADER_NAME).map(|name| Some(name?.to_ascii_lowercase()))
-}
-
 fn source(item: &RawValue) -> Result<AnySource, ConfigError> {
     let raw: RawSessionSource = object(item)?;
-    let segment = |item: &RawValue| required_text("", Some(item), &PROPERTY_SEGMENT);
-    let header = header_name("header", raw.header)?.map(|name| AnySource::OfHeaders(SessionSource::Header(name)));
+    let header = header_name("header", raw.header)?;
     let baggage = text("baggage", raw.baggage, &BAGGAGE_KEY)?;
-    let baggage = baggage.map(|key| AnySource::OfHeaders(SessionSource::Baggage(key)));
-    let body = text("body", raw.body, &BODY_MEMBER)?.map(|path| AnySource::OfBody(member(&path)));
-    let property = match items("property", raw.property, 1..=16, "path segments")? {
-        Some(items) => Some(AnySource::OfHeaders(SessionSource::Property(each("property", &items, segment)?))),
-        None => None,
-    };
-    let mut given = [("header", header), ("baggage", baggage), ("body", body), ("property", property)]
-        .into_iter()
-        .filter_map(|(field, source)| Some((field, source?)));
-    let not_one =
-        |given: String| ConfigError::invalid("", given, "an object with one of header, baggage, body and property");
-    match (given.next(), given.next()) {
-        (Some((_, source)), None) => Ok(source),
-        (Some((first, _)), Some((second, _))) => Err(not_one(format!("{first} and {second}"))),
-        (None, _) => Err(not_one("an object".to_owned())),
-    }
+    let body = text("body", raw.body, &BODY_MEMBER)?;
+    let property = property("property", raw.property)?;
+    let given = [
+        ("header", header.is_some()),
+        ("baggage", baggage.is_some()),
+        ("body", body.is_some()),
+        ("property", property.is_some()),
+    ];
+    exactly_one(&given, "header, baggage, body and property")?;
+    Ok(match (header, baggage, body) {
+        (Some(name), ..) => AnySource::OfHeaders(SessionSource::Header(name)),
+        (_, Some(key), _) => AnySource::OfHeaders(SessionSource::Baggage(key)),
+        (.., Some(path)) => AnySource::OfBody(member(&path)),
+        _ => AnySource::OfHeaders(SessionSource::Property(property.unwrap_or_default())),
+    })
 }
