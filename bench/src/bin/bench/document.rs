@@ -51,7 +51,8 @@ fn about(part: Part) -> &'static str {
         Part::Scale => {
             "Two sidecars, one with one agent and one with a hundred thousand, and an Envoy with two workers for each. A\n\
              change is in force when each of four connections, two on each worker, has received an answer that shows it.\n\
-             Not measured yet: 10,000 conversations of one agent."
+             A conversation is named by a session id in a header, and its requests have a short history. Agents and\n\
+             conversations that call in turn have all called once before the measurement."
         }
         Part::Module => "Envoy is started with the filter and without it, in turns.",
         Part::Instructions => {
