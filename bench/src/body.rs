@@ -56,7 +56,7 @@ pub const PATH: &str = "/v1/chat/completions";
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kilobytes {
-            1024 => write!(f, "{}, 1 MB", self.shape),
+            kilobytes if kilobytes % 1024 == 0 => write!(f, "{}, {} MB", self.shape, kilobytes / 1024),
             kilobytes => write!(f, "{}, {kilobytes} KB", self.shape),
         }
     }
@@ -120,10 +120,19 @@ fn image(bytes: usize, seed: u64) -> String {
     with(&base64(bytes - with("").len(), seed))
 }
 
+/// Returns the messages of a conversation that always begins in the same way, whatever the seed is.
+///
+/// The filter recognises a conversation by its first user message. If each seed began another conversation, a body that is
+/// sent again would be the only request of its conversation, and would look like a loop.
 fn history(bytes: usize, seed: u64) -> String {
     let last = message("user", &english(120, !seed));
-    let mut messages = vec![message("system", "You are a helpful assistant.")];
-    let mut left = bytes.saturating_sub(messages[0].len() + last.len() + 2);
+    let mut messages = vec![
+        message("system", "You are a helpful assistant."),
+        message("user", &english(100, 0)),
+        message("assistant", &english(100, 1)),
+    ];
+    let opening: usize = messages.iter().map(|message| message.len() + 1).sum();
+    let mut left = bytes.saturating_sub(opening + last.len());
     for turn in 0u64.. {
         // The last two messages share the rest.
         let is_last = left < 2000;

@@ -40,7 +40,8 @@ fn about(part: Part) -> &'static str {
              reads nothing; the values are relative to it. *on*, *off* and *inactive* are our filter with an agent in that\n\
              state. The traffic of *on* is healthy, and Envoy's counters confirm that all of it was judged. *Lua* asks for\n\
              the body and does nothing. Times are measured on one connection, throughput on 32. A *streamed* answer has 20\n\
-             events. Not measured yet: bodies of 8 MB."
+             events. Bodies of 8 MB, about a context of a million tokens, are the largest that the filter judges by default,\n\
+             and are measured on one connection only."
         }
         Part::Streaming => {
             "In the first and the last row the upstream sends an event only after the client has reported, without going\n\
@@ -50,7 +51,8 @@ fn about(part: Part) -> &'static str {
         Part::Scale => {
             "Two sidecars, one with one agent and one with a hundred thousand, and an Envoy with two workers for each. A\n\
              change is in force when each of four connections, two on each worker, has received an answer that shows it.\n\
-             Not measured yet: 10,000 conversations of one agent."
+             A conversation is named by a session id in a header, and its requests have a short history. Agents and\n\
+             conversations that call in turn have all called once before the measurement."
         }
         Part::Module => "Envoy is started with the filter and without it, in turns.",
         Part::Instructions => {

@@ -15,6 +15,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub struct Target {
     pub address: SocketAddr,
     pub agent: String,
+    /// The id of the conversation, if the request has one.
+    pub session: Option<String>,
     /// How the upstream is to answer: see `upstream`.
     pub answer: String,
 }
@@ -40,9 +42,10 @@ impl Target {
     fn head(&self, length: usize) -> String {
         let Self { agent, answer, .. } = self;
         let path = bench::body::PATH;
+        let session = self.session.as_ref().map_or_else(String::new, |id| format!("x-session-id: {id}\r\n"));
         format!(
             "POST {path} HTTP/1.1\r\nhost: llm\r\nx-agent-id: {agent}\r\ncontent-type: application/json\r\n\
-             x-bench: {answer}\r\ncontent-length: {length}\r\n\r\n"
+             {session}x-bench: {answer}\r\ncontent-length: {length}\r\n\r\n"
         )
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::filter;
 use crate::paths;
 
-/// How much of a body Envoy may buffer.
-const BUFFER_LIMIT: u32 = 4 << 20;
+/// How much of a body Envoy may buffer: `max_request_bytes`, which is 8 MiB by default, and two reads.
+const BUFFER_LIMIT: u32 = 10 << 20;
 
 /// The filter between client and upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

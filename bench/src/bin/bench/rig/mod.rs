@@ -51,7 +51,8 @@ impl Rig {
 
 /// Returns a request of an agent through one of Envoy's listeners.
 pub fn target(envoy: &Envoy, listener: Listener, agent: &str, answer: &str) -> Target {
-    Target { address: envoy.listener(listener.name()), agent: agent.to_owned(), answer: answer.to_owned() }
+    let address = envoy.listener(listener.name());
+    Target { address, agent: agent.to_owned(), session: None, answer: answer.to_owned() }
 }
 
 /// Returns a sidecar that does not run yet.

@@ -11,6 +11,9 @@ use super::client::{Connection, Target};
 
 /// Bodies in a pool: more than a window and all connections hold together, so that no agent appears to repeat itself.
 const BODIES: u64 = 96;
+/// Bodies in a pool of bodies of more than 1 MB, to save memory. They are more than a window holds, and enough for one
+/// connection.
+const LARGE_BODIES: u64 = 24;
 
 /// Bodies of one shape and size.
 #[derive(Clone)]
@@ -22,7 +25,8 @@ pub struct Pool {
 impl Pool {
     /// Creates the bodies, which are the same in every run.
     pub fn new(body: Body) -> Self {
-        let bodies = (0..BODIES).map(|seed| body.text(1000 + seed).into_bytes()).collect();
+        let count = if body.kilobytes > 1024 { LARGE_BODIES } else { BODIES };
+        let bodies = (0..count).map(|seed| body.text(1000 + seed).into_bytes()).collect();
         Self { bodies: Rc::new(bodies), next: Rc::default() }
     }
 

@@ -6,6 +6,7 @@ use bench::body::{Body, Shape};
 use bench::stats::{median, ratio};
 use lab::proc::Envoy;
 
+use super::turns::{self, Callers};
 use super::{AGENTS_TEXT, agents};
 use crate::options::Options;
 use crate::rig::client::{Connection, Target};
@@ -20,49 +21,19 @@ const CALLING: usize = 4_000;
 pub async fn measure(options: &Options, small: &Envoy, large: &Envoy) -> Vec<Row> {
     wait_until_judged(small, &agents::name(0)).await;
     let pool = Pool::new(Body { shape: Shape::History, kilobytes: 10 });
-    let slices = if options.quick { 4 } else { 8 };
-    let cases = [(small, 1), (large, 1), (large, CALLING)];
-    let mut all = [const { Vec::new() }; 3];
-    for round in 0..options.rounds() {
-        let mut times = [const { Vec::new() }; 3];
-        for turn in 0..slices * cases.len() {
-            let case = (round + turn) % cases.len();
-            let (envoy, calling) = cases[case];
-            times[case].extend(calls(envoy, calling, &pool).await);
-        }
-        for (all, times) in all.iter_mut().zip(times) {
-            all.push(median(&times));
-        }
-    }
-    let [alone, one, spread] = &all;
+    let callers = |envoy, calling| Callers::new((0..calling).map(|number| target(envoy, &agents::name(number))));
+    let mut cases = [callers(small, 1), callers(large, 1), callers(large, CALLING)];
+    let [alone, one, spread] = turns::measure(options, &mut cases, &pool).await;
     let row = |what: &str, times: &[f64]| {
-        let [now, before] = [times, alone].map(|times| Value(median(times), Unit::Microseconds));
+        let [now, before] = [times, &alone].map(|times| Value(median(times), Unit::Microseconds));
         let measured = format!("p50 {now}; with one agent {before}");
-        Row::new(what, measured, Value(ratio(times, alone), Unit::Times), Goal::AtMost(1.1))
+        Row::new(what, measured, Value(ratio(times, &alone), Unit::Times), Goal::AtMost(1.1))
     };
+    let calling = Value(CALLING as f64, Unit::Count);
     vec![
-        row(&format!("a request of one agent, {AGENTS_TEXT} known"), one),
-        row(&format!("requests of {} agents in turn, {AGENTS_TEXT} known", Value(CALLING as f64, Unit::Count)), spread),
+        row(&format!("a request of one agent, {AGENTS_TEXT} known"), &one),
+        row(&format!("requests of {calling} agents in turn, {AGENTS_TEXT} known"), &spread),
     ]
-}
-
-/// Makes calls of this many agents in turn on one connection, and returns their times in microseconds.
-async fn calls(envoy: &Envoy, calling: usize, pool: &Pool) -> Vec<f64> {
-    const SLICE: Duration = Duration::from_millis(150);
-    let targets: Vec<Target> = (0..calling).map(|number| target(envoy, &agents::name(number))).collect();
-    let mut connection = Connection::new(envoy.listener(Listener::Ours.name()));
-    let mut times = Vec::new();
-    connection.call(&targets[0], pool.next()).await;
-    let started = Instant::now();
-    for target in targets.iter().cycle() {
-        if started.elapsed() > SLICE {
-            break;
-        }
-        let reply = connection.call(target, pool.next()).await;
-        assert_eq!(reply.status, 200, "an answer to {target:?}");
-        times.push(reply.all.as_secs_f64() * 1e6);
-    }
-    times
 }
 
 /// Returns a call of an agent.

@@ -1,6 +1,7 @@
 //! The memory of an agent: bytes of shared data, and Envoy's memory as Envoy reports it.
 
 use agent_kill_switch::agent::record::Record;
+use agent_kill_switch::config::Config;
 use agent_kill_switch::shared::agent_key;
 use agent_kill_switch::wire::Counting;
 use bench::body::{Body, Shape};
@@ -16,12 +17,16 @@ use crate::rig::upstream::Upstream;
 use crate::rig::{self, Listener};
 use crate::row::{Goal, Row, Unit, Value};
 
-/// Counts the bytes of shared data of an agent whose window is full, keys included.
+/// Counts the bytes of shared data of an agent whose common window is full, keys included.
 pub fn shared_data() -> Vec<Row> {
     let agent = agents::name(AGENTS - 1);
     let (policy, key) = (Record::BYTES, agent_key(&agent).len());
     let window = Pipeline::new(Counting::Progress).window().len();
-    let measured = format!("policy {policy}, window {window}, their key {key}");
+    let config = Config::parse(br#"{"cluster": "kill-switch"}"#, &|_| None).expect("a valid configuration");
+    let measured = format!(
+        "policy {policy}, window {window}, their key {key}; continued conversations share up to {} more windows",
+        config.session_slots
+    );
     let value = Value((policy + window + key) as f64, Unit::Bytes);
     vec![Row::new(format!("shared data of an agent, window of {WINDOW}"), measured, value, Goal::AtMost(2048.0))]
 }

@@ -1,9 +1,12 @@
-//! A hundred thousand agents: the cost of a request, the memory of an agent, and how fast policies arrive.
+//! A hundred thousand agents and ten thousand conversations: the cost of a request, the memory of an agent, and how fast
+//! policies arrive.
 
 mod agents;
+mod conversations;
 mod cost;
 mod memory;
 mod propagation;
+mod turns;
 
 use std::time::Instant;
 
@@ -34,6 +37,7 @@ pub async fn measure(options: &Options) -> Vec<Row> {
     rows.extend(grown);
     rows.extend(cost::measure(options, &small, &large).await);
     drop(small);
+    rows.extend(conversations::measure(options, &large).await);
     rows.extend(propagation::measure(options, &many, &large).await);
     rows
 }
