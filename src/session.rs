@@ -15,22 +15,38 @@ pub struct HeaderSession {
     pub conversation: Conversation,
 }
 
-/// Looks for the id of the conversation in the headers and properties of a request.
+/// Looks for the id of the conversation in the headers and properties of a request. Walks the headers once.
 pub fn find(sources: &SessionSources, headers: &Headers, host: &impl StreamHost) -> Option<HeaderSession> {
-    let found = sources.of_headers.iter().find_map(|(place, source)| Some((*place, read(source, headers, host)?)));
-    found.map(|(place, id)| HeaderSession { place, conversation: Conversation::identified(&id) })
+    let mut found: Option<(usize, &[u8])> = None;
+    for (name, value) in headers.iter() {
+        let place = found.map_or(usize::MAX, |(place, _)| place);
+        let better = sources.of_headers.iter().take_while(|(known, _)| *known < place);
+        let hit = better.filter_map(|(known, source)| Some((*known, read(source, name, value)?))).next();
+        found = hit.or(found);
+    }
+    let place = found.map_or(usize::MAX, |(place, _)| place);
+    let property = |(known, source): &(usize, SessionSource)| match source {
+        SessionSource::Property(path) if *known < place => Some((*known, read_property(path, host)?)),
+        _ => None,
+    };
+    let of_property = sources.of_headers.iter().find_map(property);
+    let (place, id) = of_property.or_else(|| found.map(|(place, id)| (place, id.to_vec())))?;
+    Some(HeaderSession { place, conversation: Conversation::identified(&id) })
 }
 
-fn read(source: &SessionSource, headers: &Headers, host: &impl StreamHost) -> Option<Vec<u8>> {
+/// Returns the id in a header, if the source is that header.
+fn read<'a>(source: &SessionSource, name: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
     let id = match source {
-        SessionSource::Header(name) => headers.get(name)?.trim_ascii().to_vec(),
-        SessionSource::Baggage(key) => baggage_member(headers.get("baggage")?, key)?.to_vec(),
-        SessionSource::Property(path) => {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            host.property(&path)?
-        }
+        SessionSource::Header(known) if known.as_bytes() == name => value.trim_ascii(),
+        SessionSource::Baggage(key) if name == b"baggage" => baggage_member(value, key)?,
+        _ => return None,
     };
     Some(id).filter(|id| !id.is_empty())
+}
+
+fn read_property(path: &[String], host: &impl StreamHost) -> Option<Vec<u8>> {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    host.property(&path).filter(|id| !id.is_empty())
 }
 
 /// Returns the value of a member of a W3C `baggage` header: `key1=value1;property,key2=value2`.

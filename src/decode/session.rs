@@ -3,12 +3,12 @@
 //! A member of the body may hold an id. Otherwise the conversation is known by its *opening*, the first user message. Both
 //! ends of the body are looked at, but not the messages in between, so that the length of a conversation costs nothing.
 
-use super::json::{Elements, Json, Members, RawStr};
+use super::json::{Elements, Json, Members, RawStr, start_of_string};
 use super::messages::{Message, Role};
 use crate::turn::{Conversation, conversation_key};
 
-/// How many bytes are hashed at both ends of a long text. A template may come before a question, or after it.
-const END_BYTES: usize = 4096;
+/// How many bytes of each text of the first user message are hashed. The end of a long text is not searched for.
+const TEXT_BYTES: usize = 2048;
 /// Longer ids are not ids.
 const MAX_ID_BYTES: usize = 1024;
 
@@ -18,9 +18,9 @@ pub struct BodyMember(pub Vec<String>);
 
 impl BodyMember {
     /// Returns the id in the member with this name, if the path begins with it and leads to an id.
-    fn id<'a>(&self, name: RawStr<'_>, value: Json<'a>) -> Option<&'a [u8]> {
+    fn id<'a>(&self, name: &[u8], value: Json<'a>) -> Option<&'a [u8]> {
         let (first, rest) = self.0.split_first()?;
-        if !name.is(first) {
+        if name != first.as_bytes() {
             return None;
         }
         let value = rest.iter().try_fold(value, |value, name| value.get(name).ok().flatten())?;
@@ -54,10 +54,12 @@ impl<'a> ConversationFinder<'a> {
     #[inline(never)] // most members are of no interest, and walking them must stay small
     pub fn take(&mut self, name: RawStr<'_>, value: Json<'_>) {
         let limit = self.found.as_ref().map_or(self.members.len(), |(index, _)| *index);
-        let better = self.members.iter().take(limit).enumerate();
-        let hit = better.filter_map(|(index, member)| Some((index, member.id(name, value)?))).next();
-        if let Some((index, id)) = hit {
-            self.found = Some((index, id.to_vec()));
+        let name = name.unescaped();
+        for (index, member) in self.members.iter().enumerate().take(limit) {
+            if let Some(id) = member.id(&name, value) {
+                self.found = Some((index, id.to_vec()));
+                return;
+            }
         }
     }
 
@@ -67,8 +69,9 @@ impl<'a> ConversationFinder<'a> {
     pub fn read_start(&mut self, body: &[u8]) -> Result<(), TooShort> {
         let Some(mut members) = Members::at_start_of(body) else { return Ok(()) };
         loop {
-            if let Some((name, messages)) = members.next_array()
+            if let Some((name, value)) = members.next_value()
                 && [b"messages".as_slice(), b"input", b"contents"].contains(&name.raw())
+                && let Some(messages) = Elements::at_start_of(value)
             {
                 self.opening = opening(messages)?;
                 return Ok(());
@@ -91,14 +94,46 @@ impl<'a> ConversationFinder<'a> {
 }
 
 /// Returns the hash of the first user message, or 0 if it has no text.
-fn opening(messages: Elements<'_>) -> Result<u64, TooShort> {
-    for message in messages {
-        let message = message.and_then(Message::read).map_err(|_| TooShort)?;
-        if message.role == Role::User {
-            return Ok(texts(&message).fold(0, with_text));
+fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
+    loop {
+        match messages.next_start().and_then(Start::read) {
+            Some(Start::UserText(text)) => return Ok(conversation_key(text)),
+            Some(Start::NotUser) => {
+                messages.next().and_then(Result::ok).ok_or(TooShort)?;
+            }
+            None => {
+                let message = messages.next().and_then(Result::ok).ok_or(TooShort)?;
+                let message = Message::read(message).map_err(|_| TooShort)?;
+                if message.role == Role::User {
+                    return Ok(texts(&message).fold(0, with_text));
+                }
+            }
         }
     }
-    Err(TooShort)
+}
+
+/// What the start of a message tells, if it has the form that most messages have: first the role, then the content.
+enum Start<'a> {
+    /// It is of the user, and its content is this text or begins with it.
+    UserText(&'a [u8]),
+    /// It is not of the user.
+    NotUser,
+}
+
+impl<'a> Start<'a> {
+    fn read(message: &'a [u8]) -> Option<Self> {
+        let mut members = Members::at_start_of(message)?;
+        let (name, role) = members.next()?.ok()?;
+        match role.string()?.raw() {
+            _ if name.raw() != b"role" => None,
+            b"user" => {
+                let (_, content) = members.next_value().filter(|(name, _)| name.raw() == b"content")?;
+                start_of_string(content, TEXT_BYTES).filter(|text| !text.is_empty()).map(Self::UserText)
+            }
+            b"system" | b"developer" | b"assistant" => Some(Self::NotUser),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the texts of a message. Other members of its blocks, such as marks for a cache, may change from call to call.
@@ -111,14 +146,8 @@ fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
 
 /// Returns the hash of the texts so far and one more.
 fn with_text(hash: u64, text: &[u8]) -> u64 {
-    let sample = match (text.first_chunk::<END_BYTES>(), text.last_chunk::<END_BYTES>()) {
-        (Some(first), Some(last)) if text.len() > 2 * END_BYTES => {
-            let len = (text.len() as u64).to_le_bytes();
-            conversation_key(&[first.as_slice(), last, &len].concat())
-        }
-        _ => conversation_key(text),
-    };
-    if hash == 0 { sample } else { conversation_key(&[hash.to_le_bytes(), sample.to_le_bytes()].concat()) }
+    let of_text = conversation_key(text.get(..TEXT_BYTES).unwrap_or(text));
+    if hash == 0 { of_text } else { conversation_key(&[hash.to_le_bytes(), of_text.to_le_bytes()].concat()) }
 }
 
 #[cfg(test)]
@@ -165,7 +194,7 @@ mod tests {
             assert_eq!(find(&body, false), Conversation::New { opening: key }, "{body}");
         }
         let blocks = r#"[{"text": "Hello there"}, {"text": "again"}]"#;
-        let long = |end: &str| format!(r#"{}{end}{}"#, "x".repeat(20_000), "y".repeat(3000));
+        let long = |end: &str| format!(r#"{}{end}{}"#, "x".repeat(2_000), "y".repeat(3000));
         let others =
             ["\"Hello there!\"".to_owned(), blocks.to_owned(), format!("{:?}", long("a")), format!("{:?}", long("b"))];
         let keys = others
@@ -180,7 +209,8 @@ mod tests {
         let body = br#"{"model": "m", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "hello"}, "#;
         let whole = ConversationFinder::new(&[]).read_start(body);
         assert_eq!(whole, Ok(()), "what follows is not needed");
-        for len in 2..body.len() - 2 {
+        let text = body.windows(7).position(|part| part == b"\"hello\"").unwrap();
+        for len in 2..text + 6 {
             assert_eq!(ConversationFinder::new(&[]).read_start(&body[..len]), Err(TooShort), "{len} bytes");
         }
     }

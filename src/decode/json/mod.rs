@@ -271,14 +271,38 @@ impl<'a> Members<'a> {
         text.strip_prefix(b"{").map(|inside| Self(ContainerWalk::new(inside)))
     }
 
-    /// Returns the name and the elements of the next member, if it is an array. The end of the array is not searched for,
-    /// so reading the start of a long one is cheap.
-    pub fn next_array(&self) -> Option<(RawStr<'a>, Elements<'a>)> {
+    /// Returns the name of the next member and the text from its value on. The end of the value is not searched for, so
+    /// reading the start of a long one is cheap.
+    pub fn next_value(&self) -> Option<(RawStr<'a>, &'a [u8])> {
         let mut walk = self.0;
         walk.separator()?;
         let name = walk.value()?.string()?;
-        let value = walk.rest.strip_prefix(b":")?.trim_ascii_start();
-        Some((name, Elements(ContainerWalk::new(value.strip_prefix(b"[")?))))
+        Some((name, walk.rest.strip_prefix(b":")?.trim_ascii_start()))
+    }
+}
+
+impl<'a> Elements<'a> {
+    /// Walks the elements of an array, given the start of its text.
+    pub fn at_start_of(text: &'a [u8]) -> Option<Self> {
+        text.strip_prefix(b"[").map(|inside| Self(ContainerWalk::new(inside)))
+    }
+
+    /// Returns the text from the next element on. Its end is not searched for.
+    pub fn next_start(&self) -> Option<&'a [u8]> {
+        let mut walk = self.0;
+        walk.separator()?;
+        Some(walk.rest)
+    }
+}
+
+/// Returns the first `max` bytes of a string, with their escapes and without its quotes, or all of it if it is shorter.
+/// Returns `None` if the text is not a string, or ends before that.
+pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
+    let start = text.get(..max + 1);
+    let known = start.unwrap_or(text).strip_prefix(b"\"")?;
+    match value_len(start.unwrap_or(text)) {
+        Some(len) => known.get(..len.checked_sub(2)?),
+        None => start.map(|_| known),
     }
 }
 
