@@ -244,11 +244,11 @@ impl Agent {
     /// it.
     pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
         let now_ms = host.now_ms();
-        self.update_window(host, |window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
+        self.update_window(host, &|window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
     }
 
     /// Changes the window of the call. `change` returns whether there is anything to write, and so does this function.
-    fn update_window(&self, host: &impl Host, change: impl Fn(&mut Window) -> bool) -> bool {
+    fn update_window(&self, host: &impl Host, change: &dyn Fn(&mut Window) -> bool) -> bool {
         let changed = match &self.slot {
             Some(slot) => update(host, slot, |stored| {
                 let mut window = self.record.slot(&stored.bytes);
@@ -286,7 +286,7 @@ impl Agent {
                 window.forget(conversation.tag());
                 is_first
             };
-            let is_first = self.update_window(host, forget);
+            let is_first = self.update_window(host, &forget);
             return if is_first { Trip::Stopped { releases: 0 } } else { Trip::AlreadyStopped };
         }
         let stops_session = self.scope(conversation) == Scope::Session;
@@ -312,7 +312,7 @@ impl Agent {
             (Some(value.with_policy(&record, &details)), Trip::Stopped { releases: 0 })
         });
         if let (true, Some(Trip::Stopped { .. })) = (stops_session, trip) {
-            self.update_window(host, |window| {
+            self.update_window(host, &|window| {
                 window.forget(conversation.tag());
                 true
             });

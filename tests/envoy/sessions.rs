@@ -1,5 +1,7 @@
 //! Conversations of one agent do not add up to a loop, but one of them can be a loop, and can be stopped alone.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
 use lab::{Answer, prose};
@@ -58,9 +60,12 @@ fn a_session_that_loops_stops_its_agent() {
     });
 }
 
-/// Returns the status of one call that continues a conversation.
+/// Makes a call that is like no other one, and returns its status.
 async fn call(caller: &lab::chat::Caller) -> u16 {
-    caller.call(&ask("Are you still there?"), None).await.unwrap().status
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let number = CALLS.fetch_add(1, Ordering::Relaxed);
+    let answer = Answer::text(prose::sentence(!number));
+    caller.call(&ask(&prose::sentence(number)), Some(&answer)).await.unwrap().status
 }
 
 #[test]
@@ -112,15 +117,17 @@ fn an_agent_whose_conversations_loop_one_after_the_other_is_deactivated() {
             let caller = mesh.caller("escalating").with("x-session-id", session);
             assert_eq!(looping(&caller, 6).await, SIXTH_REFUSED, "{session}");
         }
-        wait_until("the agent is inactive", SOON, || async { call(&healthy).await == 403 }).await;
-        assert_eq!(mesh.agent("escalating").await["deactivated_by"], "kill_switch");
+        let deactivated_by = || async { mesh.agent("escalating").await["deactivated_by"].clone() };
+        wait_until("the agent is inactive", SOON, || async { deactivated_by().await == "kill_switch" }).await;
+        wait_until("Envoy knows", SOON, || async { call(&healthy).await == 403 }).await;
     });
 }
 
 #[test]
 fn an_envoy_is_called_by_its_node_id_unless_it_has_a_name() {
     run(async {
-        let mesh = MESH.get().await;
+        // A mesh of its own: the others wait for every Envoy that has ever polled.
+        let mesh = Mesh::start().await;
         let (_envoy, _) = mesh.another_envoy().await;
         let names = || async {
             let (_, envoys) = mesh.api("GET", "/v1/envoys", None).await;
