@@ -163,9 +163,9 @@ pub fn window(data: &[u8]) {
         let size = 1 + u32::from(data.first().copied().unwrap_or_default()) % 100;
         let sequence = window.push(Call::default(), size);
         assert!(window.calls().len() <= size as usize);
-        assert!(window.attach_answer(sequence, Answer::Failed).is_some());
+        assert!(window.attach_answer(sequence, Answer::Failed, 0).is_some());
         for back in 0..300 {
-            let _ = window.attach_answer(Sequence(sequence.0.wrapping_add(150).wrapping_sub(back)), Answer::Unknown);
+            let _ = window.attach_answer(Sequence(sequence.0.wrapping_add(150).wrapping_sub(back)), Answer::Unknown, 0);
         }
     }
 }

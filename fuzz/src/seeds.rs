@@ -88,7 +88,14 @@ fn windows() -> Vec<Vec<u8>> {
             for (index, (answer, tools)) in answers.iter().zip(turns.iter().cycle()).cycle().take(20).enumerate() {
                 let input = fingerprint(&format!("prompt {index}"));
                 window.push(
-                    Call { at_ms: index as u64, input, tools: *tools, answer: *answer, novel: index % 2 == 0 },
+                    Call {
+                        at_ms: index as u64,
+                        input,
+                        tools: *tools,
+                        answer: *answer,
+                        novel: index % 2 == 0,
+                        ..Call::default()
+                    },
                     20,
                 );
             }
