@@ -72,8 +72,12 @@ impl Value<'_> {
         }
     }
 
-    /// Returns what the state of a conversation says about a request.
-    fn session_standing(&self, conversation: u64, now_ms: u64) -> Standing {
+    /// Returns what the state of a conversation says about a request. Costs nothing if no conversation was stopped.
+    fn session_standing(&self, conversation: u64, now_ms: impl FnOnce() -> u64) -> Standing {
+        if !self.has_details() {
+            return Standing::Guarded;
+        }
+        let now_ms = now_ms();
         match self.details().stop(conversation) {
             Some(stop) if stop.until_ms > now_ms => Standing::SessionStopped {
                 retry_after_seconds: u32::try_from((stop.until_ms - now_ms).div_ceil(1000)).unwrap_or(u32::MAX),
@@ -176,7 +180,7 @@ impl Agent {
     pub fn standing(&self, host: &impl Host, conversation: Option<u64>) -> Standing {
         let Some(value) = Value::decode(&self.value.bytes) else { return Standing::Off };
         match (value.standing(|| host.now_ms()), conversation) {
-            (Standing::Guarded, Some(key)) if value.has_details() => value.session_standing(key, host.now_ms()),
+            (Standing::Guarded, Some(key)) => value.session_standing(key, || host.now_ms()),
             (standing, _) => standing,
         }
     }
@@ -221,7 +225,7 @@ impl Agent {
     fn score_in_slot(&mut self, host: &impl Host, call: Call, limits: SlotLimits) -> Result<Scored, NotScored> {
         let stored = host.get(&self.key);
         let value = guarded(&stored.bytes, call.at_ms)?;
-        let standing = value.session_standing(call.conversation, call.at_ms);
+        let standing = value.session_standing(call.conversation, || call.at_ms);
         if standing != Standing::Guarded {
             return Err(NotScored::Standing(standing));
         }
