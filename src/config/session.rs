@@ -3,7 +3,7 @@
 use super::error::ConfigError;
 use super::raw::{RawSessionSource, Setting, each, exactly_one, header_name, items, object, property, text};
 use super::rules::{BAGGAGE_KEY, BODY_MEMBER};
-use crate::decode::session::BodyMember;
+use crate::decode::session::{BodyMember, BodyMembers};
 use serde_json::value::RawValue;
 
 /// The sources of session ids. The number of each is its place in the list.
@@ -15,6 +15,8 @@ pub struct SessionSources {
     pub of_body: Vec<BodyMember>,
     /// The places of `of_body` in the list.
     body_places: Vec<usize>,
+    /// The bits of the names with which the paths of `of_body` begin.
+    first_names: u64,
 }
 
 /// A source of session ids that needs no body.
@@ -30,15 +32,16 @@ pub enum SessionSource {
 
 impl SessionSources {
     /// Returns the members of a body that come before this place in the list.
-    pub fn of_body_before(&self, place: usize) -> &[BodyMember] {
+    pub fn of_body_before(&self, place: usize) -> BodyMembers<'_> {
         let before = self.body_places.partition_point(|&known| known < place);
-        self.of_body.get(..before).unwrap_or_default()
+        BodyMembers::new(self.of_body.get(..before).unwrap_or_default(), self.first_names)
     }
 
     fn add(&mut self, place: usize, source: AnySource) {
         match source {
             AnySource::OfHeaders(source) => self.of_headers.push((place, source)),
             AnySource::OfBody(member) => {
+                self.first_names |= member.first_name_bit();
                 self.of_body.push(member);
                 self.body_places.push(place);
             }

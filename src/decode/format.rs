@@ -197,17 +197,9 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     fn of(path: &'a [u8]) -> Self {
-        let mut path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
-        // A number sign may be escaped, and a segment may have parameters. Upstreams ignore both.
-        if path.contains(&b'%')
-            && let Some(end) = path.windows(3).position(|escape| escape == b"%23")
-        {
-            path = path.get(..end).unwrap_or(path);
-        }
-        let segment = path.iter().rposition(|&byte| byte == b'/').unwrap_or_default();
-        if let Some(parameters) = path.iter().skip(segment).position(|&byte| byte == b';') {
-            path = path.get(..segment + parameters).unwrap_or(path);
-        }
+        // Most paths consist of segments only.
+        let is_plain = !path.iter().any(|byte| matches!(byte, b'?' | b'#' | b'%' | b';'));
+        let mut path = if is_plain { path } else { without_query(path) };
         while let Some(shorter) = path.strip_suffix(b"/") {
             path = shorter;
         }
@@ -219,6 +211,19 @@ impl<'a> Ending<'a> {
     fn is(&self, before: &str, last: &str) -> bool {
         self.last == last.as_bytes() && self.before.ends_with(before.as_bytes())
     }
+}
+
+/// Returns the segments of a path, without its query and fragment and without the parameters of its last segment.
+#[inline(never)]
+fn without_query(path: &[u8]) -> &[u8] {
+    let mut path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+    // A number sign may be escaped, and a segment may have parameters. Upstreams ignore both.
+    if let Some(end) = path.windows(3).position(|escape| escape == b"%23") {
+        path = path.get(..end).unwrap_or(path);
+    }
+    let segment = path.iter().rposition(|&byte| byte == b'/').unwrap_or_default();
+    let parameters = path.iter().skip(segment).position(|&byte| byte == b';');
+    parameters.and_then(|parameters| path.get(..segment + parameters)).unwrap_or(path)
 }
 
 /// Decides the format of a request with an unknown path. Only conversations are told by their shape: a `prompt` or an

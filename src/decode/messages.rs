@@ -31,7 +31,7 @@ impl<'a> Messages<'a> {
                 return Some(Self { first: Some(last), list, single: None });
             }
             let (name, value) = members.next()?.ok()?;
-            if is_input(&name.unescaped()) {
+            if name.find(|name| is_input(name).then_some(())).is_some() {
                 return None;
             }
             each(name, value);
@@ -41,8 +41,7 @@ impl<'a> Messages<'a> {
 
 /// Returns whether a member of a body holds the input of the request.
 fn is_input(name: &[u8]) -> bool {
-    let known: [&[u8]; 7] = [b"messages", b"input", b"contents", b"prompt", b"images", b"params", b"jsonrpc"];
-    known.contains(&name)
+    matches!(name, b"messages" | b"input" | b"contents" | b"prompt" | b"images" | b"params" | b"jsonrpc")
 }
 
 impl<'a> Iterator for Messages<'a> {
@@ -99,15 +98,17 @@ pub struct MessageMembers<'a> {
 impl<'a> MessageMembers<'a> {
     /// Takes a member. Members come last to first: if a name occurs twice, the last one counts.
     fn take(&mut self, name: RawStr<'a>, value: Json<'a>) {
-        let member = match &*name.unescaped() {
-            b"role" => &mut self.role,
-            b"type" => &mut self.item_type,
-            b"content" | b"parts" | b"output" => &mut self.content,
-            b"images" => &mut self.images,
-            b"tool_calls" | b"function_call" => &mut self.calls,
-            _ => return,
-        };
-        member.get_or_insert(value);
+        name.find(|name| {
+            let member = match name {
+                b"role" => &mut self.role,
+                b"type" => &mut self.item_type,
+                b"content" | b"parts" | b"output" => &mut self.content,
+                b"images" => &mut self.images,
+                b"tool_calls" | b"function_call" => &mut self.calls,
+                _ => return None,
+            };
+            Some(*member.get_or_insert(value))
+        });
     }
 
     /// Returns the role: by the type for items of the Responses API that are not messages, else by `role`.
@@ -192,17 +193,11 @@ fn role_by_type(item_type: Json<'_>) -> Option<Role> {
 }
 
 fn role_by_name(role: Json<'_>) -> Option<Role> {
-    const ROLES: [(&str, Role); 9] = [
-        ("assistant", Role::Model),
-        ("tool", Role::ToolResult),
-        ("system", Role::Instructions),
-        ("developer", Role::Instructions),
-        ("model", Role::Model),
-        ("agent", Role::Model),
-        ("chatbot", Role::Model),
-        ("CHATBOT", Role::Model),
-        ("function", Role::ToolResult),
-    ];
-    let name = role.string()?.unescaped();
-    ROLES.iter().find(|(known, _)| *known.as_bytes() == *name).map(|(_, role)| *role)
+    role.string()?.find(|name| match name {
+        b"user" => Some(Role::User),
+        b"assistant" | b"model" | b"agent" | b"chatbot" | b"CHATBOT" => Some(Role::Model),
+        b"tool" | b"function" => Some(Role::ToolResult),
+        b"system" | b"developer" => Some(Role::Instructions),
+        _ => None,
+    })
 }

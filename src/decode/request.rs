@@ -4,7 +4,7 @@ use super::conversation;
 use super::format::{Fields, RequestInput, by_path, choose, is_not_a_call};
 use super::json::{Json, MembersBack, without_byte_order_mark};
 use super::messages::Messages;
-use super::session::{BodyMember, ConversationFinder};
+use super::session::{BodyMembers, ConversationFinder};
 use super::text::{push_content, push_json};
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
@@ -26,7 +26,7 @@ pub struct Reading<'a> {
     /// Whether a body of an unknown API is compared as a whole. If not, it is not a call.
     pub judge_unknown: bool,
     /// The members of a body that may hold the id of its conversation.
-    pub session: &'a [BodyMember],
+    pub session: BodyMembers<'a>,
     /// Whether a conversation without an id is known by its first user message.
     pub find_opening: bool,
 }

@@ -9,6 +9,8 @@ use crate::turn::{Conversation, conversation_key};
 
 /// How many bytes of each text of the first user message are hashed. The end of a long text is not searched for.
 const TEXT_BYTES: usize = 2048;
+/// How many bytes of the first user message are read at most. Images often follow.
+const MESSAGE_BYTES: usize = 16 << 10;
 /// Longer ids are not ids.
 const MAX_ID_BYTES: usize = 1024;
 
@@ -17,17 +19,50 @@ const MAX_ID_BYTES: usize = 1024;
 pub struct BodyMember(pub Vec<String>);
 
 impl BodyMember {
+    /// Returns the bit of the name with which the path begins.
+    pub fn first_name_bit(&self) -> u64 {
+        self.0.first().map_or(0, |name| name_bit(name.as_bytes()))
+    }
+
     /// Returns the id in the member with this name, if the path begins with it and leads to an id.
     fn id<'a>(&self, name: &[u8], value: Json<'a>) -> Option<&'a [u8]> {
-        let (first, rest) = self.0.split_first()?;
-        if name != first.as_bytes() {
-            return None;
-        }
+        let (_, rest) = self.0.split_first().filter(|(first, _)| first.as_bytes() == name)?;
         let value = rest.iter().try_fold(value, |value, name| value.get(name).ok().flatten())?;
         let is_number = || value.text().first().is_some_and(|first| first.is_ascii_digit());
         let id = value.string().map(RawStr::raw).or_else(|| is_number().then(|| value.text()))?;
         (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
     }
+}
+
+/// The members that may hold an id. The first one that does counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyMembers<'a> {
+    paths: &'a [BodyMember],
+    /// The bits of the names with which the paths begin. They rule out most members of a body.
+    first_names: u64,
+}
+
+impl<'a> BodyMembers<'a> {
+    /// Looks for ids in these members. `first_names` must have the bits of them all, and may have others.
+    pub fn new(paths: &'a [BodyMember], first_names: u64) -> Self {
+        Self { paths, first_names }
+    }
+
+    /// Returns how many members may hold an id.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Returns whether no member may hold an id.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+}
+
+/// Returns the bit of a name. It depends on the length and the first letter, which is cheap and tells most names apart.
+fn name_bit(name: &[u8]) -> u64 {
+    let first = name.first().map_or(0, |&byte| usize::from(byte));
+    1 << ((first + 5 * name.len()) % 64)
 }
 
 /// The beginning of a body is not enough to find the first user message.
@@ -37,8 +72,7 @@ pub struct TooShort;
 /// What has been found out about the conversation of one request.
 #[derive(Clone, Debug)]
 pub struct ConversationFinder<'a> {
-    /// The members that may hold an id. The first one that does counts.
-    members: &'a [BodyMember],
+    members: BodyMembers<'a>,
     /// The id, and the index of the member that holds it.
     found: Option<(usize, Vec<u8>)>,
     opening: u64,
@@ -46,17 +80,23 @@ pub struct ConversationFinder<'a> {
 
 impl<'a> ConversationFinder<'a> {
     /// Looks for ids in these members.
-    pub fn new(members: &'a [BodyMember]) -> Self {
+    pub fn new(members: BodyMembers<'a>) -> Self {
         Self { members, found: None, opening: 0 }
     }
 
-    /// Looks at a member of the body.
-    #[inline(never)] // most members are of no interest, and walking them must stay small
+    /// Looks at a member of the body. Names with escapes are not recognised.
+    #[inline(always)]
     pub fn take(&mut self, name: RawStr<'_>, value: Json<'_>) {
-        let limit = self.found.as_ref().map_or(self.members.len(), |(index, _)| *index);
-        let name = name.unescaped();
-        for (index, member) in self.members.iter().enumerate().take(limit) {
-            if let Some(id) = member.id(&name, value) {
+        if self.members.first_names & name_bit(name.raw()) != 0 {
+            self.look_at(name.raw(), value);
+        }
+    }
+
+    #[inline(never)]
+    fn look_at(&mut self, name: &[u8], value: Json<'_>) {
+        let limit = self.found.as_ref().map_or(self.members.paths.len(), |(index, _)| *index);
+        for (index, member) in self.members.paths.iter().take(limit).enumerate() {
+            if let Some(id) = member.id(name, value) {
                 self.found = Some((index, id.to_vec()));
                 return;
             }
@@ -69,17 +109,14 @@ impl<'a> ConversationFinder<'a> {
     pub fn read_start(&mut self, body: &[u8]) -> Result<(), TooShort> {
         let Some(mut members) = Members::at_start_of(body) else { return Ok(()) };
         loop {
-            if let Some((name, value)) = members.next_value()
-                && [b"messages".as_slice(), b"input", b"contents"].contains(&name.raw())
-                && let Some(messages) = Elements::at_start_of(value)
+            let name = members.next_name().ok_or(TooShort)?;
+            if matches!(name.raw(), b"messages" | b"input" | b"contents")
+                && let Some(messages) = Elements::at_start_of(members.start_of_value())
             {
                 self.opening = opening(messages)?;
                 return Ok(());
             }
-            match members.next() {
-                Some(Ok((name, value))) => self.take(name, value),
-                Some(Err(_)) | None => return Err(TooShort),
-            }
+            self.take(name, members.value().ok_or(TooShort)?);
         }
     }
 
@@ -97,15 +134,15 @@ impl<'a> ConversationFinder<'a> {
 fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
     loop {
         match messages.next_start().and_then(Start::read) {
-            Some(Start::UserText(text)) => return Ok(conversation_key(text)),
-            Some(Start::NotUser) => {
+            Some(Start::OfUser(hash)) => return Ok(hash),
+            Some(Start::OfOthers) => {
                 messages.next().and_then(Result::ok).ok_or(TooShort)?;
             }
             None => {
                 let message = messages.next().and_then(Result::ok).ok_or(TooShort)?;
                 let message = Message::read(message).map_err(|_| TooShort)?;
                 if message.role == Role::User {
-                    return Ok(texts(&message).fold(0, with_text));
+                    return Ok(message.members.content.map_or(0, |content| Texts::of(content.text()).hash));
                 }
             }
         }
@@ -113,41 +150,65 @@ fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
 }
 
 /// What the start of a message tells, if it has the form that most messages have: first the role, then the content.
-enum Start<'a> {
-    /// It is of the user, and its content is this text or begins with it.
-    UserText(&'a [u8]),
+enum Start {
+    /// It is of the user, and this is the hash of its texts.
+    OfUser(u64),
     /// It is not of the user.
-    NotUser,
+    OfOthers,
 }
 
-impl<'a> Start<'a> {
-    fn read(message: &'a [u8]) -> Option<Self> {
-        let mut members = Members::at_start_of(message)?;
-        let (name, role) = members.next()?.ok()?;
-        match role.string()?.raw() {
-            _ if name.raw() != b"role" => None,
+impl Start {
+    fn read(message: &[u8]) -> Option<Self> {
+        let start = message.get(..MESSAGE_BYTES);
+        let mut members = Members::at_start_of(start.unwrap_or(message))?;
+        members.next_name().filter(|name| name.raw() == b"role")?;
+        match members.value()?.string()?.raw() {
             b"user" => {
-                let (_, content) = members.next_value().filter(|(name, _)| name.raw() == b"content")?;
-                start_of_string(content, TEXT_BYTES).filter(|text| !text.is_empty()).map(Self::UserText)
+                members.next_name().filter(|name| name.raw() == b"content")?;
+                let texts = Texts::of(members.start_of_value());
+                let is_enough = texts.hash != 0 && (texts.complete || start.is_some());
+                is_enough.then_some(Self::OfUser(texts.hash))
             }
-            b"system" | b"developer" | b"assistant" => Some(Self::NotUser),
+            b"system" | b"developer" | b"assistant" => Some(Self::OfOthers),
             _ => None,
         }
     }
 }
 
-/// Returns the texts of a message. Other members of its blocks, such as marks for a cache, may change from call to call.
-fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
-    let in_block = |block: Json<'a>| block.string().or_else(|| block.get("text").ok().flatten()?.string());
-    let blocks = message.blocks().into_iter().flatten().flatten().filter_map(in_block);
-    let whole = message.members.content.and_then(Json::string);
-    whole.into_iter().chain(blocks).map(RawStr::raw).filter(|text| !text.is_empty())
+/// The texts of a message.
+struct Texts {
+    /// The hash of all of them, or 0 if there are none.
+    hash: u64,
+    /// Whether the content of the message has been read to its end.
+    complete: bool,
+}
+
+impl Texts {
+    /// Reads the content of a message or the start of it: one text, or blocks of which some have a text.
+    fn of(content: &[u8]) -> Self {
+        if let Some(text) = start_of_string(content, TEXT_BYTES) {
+            return Self { hash: with_text(0, text), complete: true };
+        }
+        let mut hash = 0;
+        let mut read = |block: Json<'_>| {
+            // Other members of a block, such as marks for a cache, may change from call to call.
+            let text = block.string().or_else(|| block.get("text").ok().flatten()?.string());
+            hash = text.map_or(hash, |text| with_text(hash, text.raw()));
+        };
+        let complete =
+            Elements::at_start_of(content).is_some_and(|mut blocks| blocks.all(|block| block.map(&mut read).is_ok()));
+        Self { hash, complete }
+    }
 }
 
 /// Returns the hash of the texts so far and one more.
 fn with_text(hash: u64, text: &[u8]) -> u64 {
-    let of_text = conversation_key(text.get(..TEXT_BYTES).unwrap_or(text));
-    if hash == 0 { of_text } else { conversation_key(&[hash.to_le_bytes(), of_text.to_le_bytes()].concat()) }
+    let of_text = || conversation_key(text.get(..TEXT_BYTES).unwrap_or(text));
+    match (text.is_empty(), hash) {
+        (true, _) => hash,
+        (false, 0) => of_text(),
+        (false, _) => conversation_key(&[hash.to_le_bytes(), of_text().to_le_bytes()].concat()),
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +221,8 @@ mod tests {
 
     fn find(body: &str, has_history: bool) -> Conversation {
         let members = members(&["conversation", "conversation.id", "metadata.session_id", "user"]);
-        let mut finder = ConversationFinder::new(&members);
+        let first_names = members.iter().fold(0, |names, member| names | member.first_name_bit());
+        let mut finder = ConversationFinder::new(BodyMembers::new(&members, first_names));
         let json = Json::root(body.as_bytes()).unwrap();
         json.members().flatten().for_each(|(name, value)| finder.take(name, value));
         let _ = finder.read_start(body.as_bytes());
@@ -207,11 +269,27 @@ mod tests {
     #[test]
     fn the_start_of_a_body_may_be_too_short() {
         let body = br#"{"model": "m", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "hello"}, "#;
-        let whole = ConversationFinder::new(&[]).read_start(body);
+        let whole = ConversationFinder::new(BodyMembers::default()).read_start(body);
         assert_eq!(whole, Ok(()), "what follows is not needed");
         let text = body.windows(7).position(|part| part == b"\"hello\"").unwrap();
         for len in 2..text + 6 {
-            assert_eq!(ConversationFinder::new(&[]).read_start(&body[..len]), Err(TooShort), "{len} bytes");
+            let start = ConversationFinder::new(BodyMembers::default()).read_start(&body[..len]);
+            assert_eq!(start, Err(TooShort), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn only_the_start_of_a_long_first_message_is_read() {
+        let body = |image: &str| {
+            let image = image.repeat(MESSAGE_BYTES);
+            format!(
+                r#"{{"messages": [{{"role": "user", "content": [{{"text": "What is this?"}}, {{"image": "{image}"}}]}}]}}"#
+            )
+        };
+        let (body, other) = (body("a"), body("b"));
+        assert_eq!(find(&body, true), Conversation::Continued { key: conversation_key(b"What is this?") });
+        assert_eq!(find(&body, true), find(&other, true), "the image is beyond what is read");
+        let read = |len| ConversationFinder::new(BodyMembers::default()).read_start(&body.as_bytes()[..len]);
+        assert_eq!((read(MESSAGE_BYTES), read(MESSAGE_BYTES + 100)), (Err(TooShort), Ok(())));
     }
 }

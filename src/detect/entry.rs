@@ -134,6 +134,13 @@ impl Entry<'_> {
         (kind == ONLY_TEXT || kind == TOOLS_AND_TEXT).then(|| SimHash(self.u64(TEXT)))
     }
 
+    /// Returns the tools that the model called in its answer, if any.
+    pub fn called_tools(self) -> Option<ToolSignature> {
+        let [kind] = self.get(ANSWER);
+        let has_tools = kind == ONLY_TOOLS || kind == TOOLS_AND_TEXT;
+        ToolSignature::from_code(self.u64(CALLED_TOOLS)).filter(|_| has_tools)
+    }
+
     /// Whether the request was rejected, or its answer was not waited for.
     #[inline(always)]
     pub fn is_rejected_or_abandoned(self) -> bool {

@@ -50,15 +50,13 @@ impl Rules {
     }
 }
 
-/// Finds out which tool calls the results in the current call belong to, from the latest call that has ended.
+/// Finds out which tool calls the results in the current call belong to, from the calls before it.
 ///
 /// Not every client sends its tool calls back in a form that tells, and some send results as user messages. In these cases
 /// the results belong to the tool calls of the last answer.
-pub fn attribute(latest: Option<&Call>, now: &mut Call) {
-    if now.tools == ToolTurn::None
-        && let Some(called) = latest.and_then(|call| call.answer.tools())
-    {
-        now.tools = ToolTurn::Results(called);
+pub fn attribute(past: Past<'_>, now: &mut Call) {
+    if now.tools == ToolTurn::None {
+        now.tools = past.latest_called_tools().map_or(ToolTurn::None, ToolTurn::Results);
     }
 }
 

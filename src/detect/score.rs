@@ -110,9 +110,14 @@ impl Scorer {
         if idle_ms > 0 && self.past(window, &call).is_silent(call.at_ms, idle_ms) {
             window.forget(call.conversation);
         }
-        progress::attribute(self.past(window, &call).latest_ended().as_ref(), &mut call);
-        let joined = self.join_identical(window, &mut call);
-        let score = self.progress(self.past(window, &call), &mut call);
+        let past = self.past(window, &call);
+        progress::attribute(past, &mut call);
+        // Most calls of a healthy agent resemble nothing before them, and then no rule finds a repeat.
+        let glance = past.glance(call.input);
+        let joined = if glance.in_flight { self.join_identical(window, &mut call) } else { None };
+        let past = if glance.repeats { self.past(window, &call).calls() } else { Vec::new() };
+        call.novel = progress::is_novel(&past, &call);
+        let score = add_up(progress::repeats(&past, &call, self.rules));
         let sequence = match joined {
             Some(sequence) => {
                 window.push_as(sequence, call, self.window_size);
@@ -146,18 +151,6 @@ impl Scorer {
         let other = window.remove(sequence)?;
         call.in_flight = call.in_flight.saturating_add(other.in_flight);
         Some(sequence)
-    }
-
-    /// Scores a call by progress counting. Completes the call with what the calls before it tell.
-    fn progress(&self, past: Past<'_>, call: &mut Call) -> Score {
-        // Most calls of a healthy agent resemble nothing before them, and then no rule finds a repeat.
-        if !past.may_have_repeats_of(call.input) {
-            call.novel = true;
-            return Score::default();
-        }
-        let past = past.calls();
-        call.novel = progress::is_novel(&past, call);
-        add_up(progress::repeats(&past, call, self.rules))
     }
 
     /// Attaches an answer to its call. Returns false if the call has left the window.
@@ -316,7 +309,10 @@ mod tests {
         match scorer.counting {
             Counting::Literal => (add_up(literal::repeats(past, &call)), call),
             Counting::Progress => {
-                progress::attribute(past.last(), &mut call);
+                if call.tools == ToolTurn::None {
+                    let called = past.last().and_then(|call| call.answer.tools());
+                    call.tools = called.map_or(ToolTurn::None, ToolTurn::Results);
+                }
                 call.novel = progress::is_novel(past, &call);
                 (add_up(progress::repeats(past, &call, scorer.rules)), call)
             }

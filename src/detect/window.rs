@@ -17,7 +17,7 @@
 
 use super::entry::{self, Entry};
 use crate::fingerprint::Fingerprint;
-use crate::turn::{Answer, ToolTurn};
+use crate::turn::{Answer, ToolSignature, ToolTurn};
 use crate::wire::Counting;
 
 /// One call, as the window keeps it.
@@ -268,6 +268,16 @@ fn header(generation: u64, counting: Counting) -> [u8; NEXT_NUMBER] {
     [VERSION, counting as u8, a, b, c, d, e, f, g, h]
 }
 
+/// What the hashes of past calls tell about a new call.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance {
+    /// Whether a past call is in flight.
+    pub in_flight: bool,
+    /// Whether anything may be repeated: the input of a past call is similar to the new one, or an earlier answer to the
+    /// latest one.
+    pub repeats: bool,
+}
+
 /// Encoded calls of a window, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
@@ -282,9 +292,9 @@ impl<'a> Past<'a> {
         self.entries().map(Entry::call).collect()
     }
 
-    /// Decodes the latest call that is not in flight.
-    pub fn latest_ended(self) -> Option<Call> {
-        self.entries().rev().find(|entry| !entry.is_in_flight()).map(Entry::call)
+    /// Returns the tools that the model called in its latest answer, if the latest call that is not in flight has one.
+    pub fn latest_called_tools(self) -> Option<ToolSignature> {
+        self.entries().rev().find(|entry| !entry.is_in_flight()).and_then(Entry::called_tools)
     }
 
     /// Finds the latest call that is in flight and meets a condition.
@@ -309,20 +319,21 @@ impl<'a> Past<'a> {
         self.entries().filter(move |entry| entry.input().is_similar(input.simhash)).map(Entry::call)
     }
 
-    /// Whether anything may be repeated: this input is similar to the input of a call, or the latest answer to an earlier
-    /// one.
-    pub fn may_have_repeats_of(self, input: Fingerprint) -> bool {
-        self.entries().any(|entry| entry.input().is_similar(input.simhash)) || self.may_repeat_its_latest_answer()
-    }
-
-    fn may_repeat_its_latest_answer(self) -> bool {
-        let mut entries = self.entries().rev();
-        let latest = entries.find(|entry| entry.answer_text().is_some() || entry.is_rejected_or_abandoned());
-        match latest.map(Entry::answer_text) {
-            None => false,
-            Some(None) => true,
-            Some(Some(latest)) => entries.filter_map(Entry::answer_text).any(|text| text.is_similar(latest)),
+    /// Finds out in one pass over the hashes whether the rules need to be applied to a call with this input.
+    pub fn glance(self, input: Fingerprint) -> Glance {
+        let mut glance = Glance { in_flight: false, repeats: false };
+        let mut latest_answer = None;
+        for entry in self.entries().rev() {
+            glance.in_flight |= entry.is_in_flight();
+            glance.repeats |= entry.input().is_similar(input.simhash);
+            match (latest_answer, entry.answer_text()) {
+                (None, None) => glance.repeats |= entry.is_rejected_or_abandoned(),
+                (None, text) => latest_answer = text,
+                (Some(latest), Some(text)) => glance.repeats |= text.is_similar(latest),
+                (Some(_), None) => {}
+            }
         }
+        glance
     }
 
     fn entries(self) -> impl DoubleEndedIterator<Item = Entry<'a>> {

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
-use bounds::{is_scalar, opening_quote, value_len, value_start};
+use bounds::{closing_quote, is_scalar, opening_quote, value_len, value_start};
 
 /// The text of one JSON value, without white space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +142,13 @@ impl<'a> RawStr<'a> {
         if self.is_escaped() { self.unescape() } else { Cow::Borrowed(self.0) }
     }
 
+    /// Looks up a name in a table that knows it without escapes. Nearly all names have none, so that the table is asked
+    /// before escapes are searched for.
+    #[inline(always)]
+    pub fn find<T>(self, mut lookup: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
+        lookup(self.0).or_else(|| if self.is_escaped() { lookup(&self.unescape()) } else { None })
+    }
+
     #[cold]
     fn unescape(self) -> Cow<'a, [u8]> {
         let mut text = Vec::with_capacity(self.0.len());
@@ -231,6 +238,15 @@ impl<'a> ContainerWalk<'a> {
         Some(())
     }
 
+    /// Takes the name of a member and the colon after it.
+    fn name(&mut self) -> Option<RawStr<'a>> {
+        self.separator()?;
+        let text = self.rest.strip_prefix(b"\"")?;
+        let (name, rest) = text.split_at_checked(closing_quote(text)?)?;
+        self.rest = rest.get(1..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        Some(RawStr(name))
+    }
+
     fn value(&mut self) -> Option<Json<'a>> {
         let len = value_len(self.rest)?;
         let (value, rest) = self.rest.split_at_checked(len)?;
@@ -271,13 +287,21 @@ impl<'a> Members<'a> {
         text.strip_prefix(b"{").map(|inside| Self(ContainerWalk::new(inside)))
     }
 
-    /// Returns the name of the next member and the text from its value on. The end of the value is not searched for, so
+    /// Returns the name of the next member. Its value must be taken before the next name, unless nothing else is read.
+    pub fn next_name(&mut self) -> Option<RawStr<'a>> {
+        self.0.name()
+    }
+
+    /// Returns the value of the member whose name was read.
+    pub fn value(&mut self) -> Option<Json<'a>> {
+        self.0.at_first = false;
+        self.0.value()
+    }
+
+    /// Returns the text from the value on, of the member whose name was read. The end of the value is not searched for, so
     /// reading the start of a long one is cheap.
-    pub fn next_value(&self) -> Option<(RawStr<'a>, &'a [u8])> {
-        let mut walk = self.0;
-        walk.separator()?;
-        let name = walk.value()?.string()?;
-        Some((name, walk.rest.strip_prefix(b":")?.trim_ascii_start()))
+    pub fn start_of_value(&self) -> &'a [u8] {
+        self.0.rest
     }
 }
 
@@ -298,11 +322,11 @@ impl<'a> Elements<'a> {
 /// Returns the first `max` bytes of a string, with their escapes and without its quotes, or all of it if it is shorter.
 /// Returns `None` if the text is not a string, or ends before that.
 pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
-    let start = text.get(..max + 1);
-    let known = start.unwrap_or(text).strip_prefix(b"\"")?;
-    match value_len(start.unwrap_or(text)) {
-        Some(len) => known.get(..len.checked_sub(2)?),
-        None => start.map(|_| known),
+    let text = text.strip_prefix(b"\"")?;
+    let start = text.get(..max);
+    match closing_quote(start.unwrap_or(text)) {
+        Some(len) => text.get(..len),
+        None => start,
     }
 }
 
@@ -310,12 +334,7 @@ impl<'a> Iterator for Members<'a> {
     type Item = Result<(RawStr<'a>, Json<'a>), Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.step(|walk| {
-            walk.separator()?;
-            let key = walk.value()?.string()?;
-            walk.rest = walk.rest.strip_prefix(b":")?.trim_ascii_start();
-            Some((key, walk.value()?))
-        })
+        self.0.step(|walk| Some((walk.name()?, walk.value()?)))
     }
 }
 
