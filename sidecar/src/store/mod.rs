@@ -106,12 +106,7 @@ impl Store {
 
     /// Checks that the database can be written, by writing to it.
     pub async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.database
-            .writer()
-            .await?
-            .run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms))
-            .await
-            .map(drop)
+        self.database.try_write(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].

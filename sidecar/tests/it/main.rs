@@ -14,6 +14,7 @@ mod configuration;
 mod crash;
 mod dashboard;
 mod deactivation;
+mod disk;
 mod events;
 mod kills;
 mod lost_update;
