@@ -146,7 +146,7 @@ fn slack_text(message: &Message) -> String {
     lines.join("\n")
 }
 
-fn jitter() -> u8 {
+pub(super) fn jitter() -> u8 {
     let mut byte = [255];
     // If no random byte can be had, the wait is the longest one.
     let _ = getrandom::fill(&mut byte);

@@ -9,8 +9,8 @@ use super::problem::{Problem, Result};
 pub(super) const ALIVE: &str = "ok\n";
 
 pub(super) async fn ready(State(app): State<App>) -> Result<&'static str> {
-    app.service.ready().await.map(|()| "ready\n").map_err(|reason| {
-        tracing::error!(reason, "not ready");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the database cannot be written").retry_after(1)
+    app.service.ready().await.map(|()| "ready\n").map_err(|not_ready| {
+        tracing::error!(reason = not_ready.reason, "not ready");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, not_ready.detail).retry_after(1)
     })
 }

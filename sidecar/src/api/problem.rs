@@ -1,6 +1,6 @@
 //! Errors as problem details (RFC 9457): what is wrong, with which field, and what would be right.
 //!
-//! Errors of the database are logged, not shown: the client only learns when to try again.
+//! Errors of the database are logged, not shown: the client only learns whether and when to try again.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::service::Error;
+use crate::store::StoreError;
 
 /// An error answer.
 #[derive(Debug, Serialize)]
@@ -54,6 +55,8 @@ pub(crate) fn status(error: &Error) -> StatusCode {
         Error::NotFound { .. } => StatusCode::NOT_FOUND,
         Error::Precondition { .. } => StatusCode::PRECONDITION_FAILED,
         Error::Conflict { .. } => StatusCode::CONFLICT,
+        // Trying again cannot help, because the value that cannot be read is still there.
+        Error::Store(StoreError::Corrupt { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
         Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
@@ -67,9 +70,8 @@ impl From<Error> for Problem {
             Error::NotFound { .. } | Error::Precondition { .. } => problem,
             Error::Store(error) => {
                 tracing::error!(%error, transient = error.is_transient(), "the store failed");
-                let detail = "the database did not answer, so a change may or may not have been made: \
-                              read the current state before you repeat it";
-                Self { detail: detail.to_owned(), ..problem }.retry_after(1)
+                let problem = Self { detail: error.explanation().to_owned(), ..problem };
+                if matches!(error, StoreError::Corrupt { .. }) { problem } else { problem.retry_after(1) }
             }
         }
     }

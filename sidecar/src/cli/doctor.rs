@@ -128,10 +128,13 @@ async fn server(http: &reqwest::Client, base: &str) -> Result<String, String> {
 
 async fn ready(http: &reqwest::Client, base: &str) -> Result<String, String> {
     let response = http.get(format!("{base}/readyz")).send().await.map_err(|error| cause(&error))?;
-    match response.status().as_u16() {
-        200 => Ok("its database can be written".to_owned()),
-        status => Err(format!("answers {status}: its database cannot be written")),
+    let status = response.status().as_u16();
+    if status == 200 {
+        return Ok("its database can be written".to_owned());
     }
+    let problem: Value = response.json().await.unwrap_or_default();
+    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("its database cannot be written");
+    Err(format!("answers {status}: {detail}"))
 }
 
 /// Asks Envoy's admin interface whether Envoy is live.

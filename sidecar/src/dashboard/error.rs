@@ -8,6 +8,7 @@ use super::layout;
 use super::query::query;
 use crate::api::problem::status;
 use crate::service::Error;
+use crate::store::StoreError;
 
 /// Why a page is not shown.
 pub(super) enum Refusal {
@@ -60,7 +61,12 @@ impl Refusal {
             }
             Self::Service(Error::Store(error)) => {
                 tracing::error!(%error, "the store failed");
-                "The database did not answer. A change may or may not have been made: look again in a moment."
+                match error {
+                    StoreError::Busy(_) | StoreError::Unavailable(_) => {
+                        "The database did not answer. A change may or may not have been made: look again in a moment."
+                    }
+                    StoreError::Replaced | StoreError::Corrupt { .. } => error.explanation(),
+                }
             }
             Self::Service(error) => return error.to_string(),
         };

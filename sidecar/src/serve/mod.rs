@@ -127,6 +127,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         tracing::warn!(%address, "serving plain HTTP on an address other than loopback: tokens can be read on the network");
     }
     let background = tokio::spawn(do_housekeeping(Arc::clone(&service)));
+    let retention = tokio::spawn(delete_expired(Arc::clone(&service)));
     let followed = Arc::clone(&service);
     let follower = tokio::spawn(async move { followed.follow().await });
     let courier = tokio::spawn(Arc::clone(&alerts).run());
@@ -143,7 +144,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     if let Err(error) = service.write_observations().await {
         tracing::error!(%error, "the last observations were not written");
     }
-    for task in [background, follower, courier] {
+    for task in [background, retention, follower, courier] {
         task.abort();
     }
     store.close().await;
@@ -210,10 +211,9 @@ async fn terminated() {
 /// Runs the regular tasks of the service, for ever.
 async fn do_housekeeping(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
-    let mut tidy = interval(HOUSEKEEPING);
     let mut share = interval(SHARE);
     let mut write = interval(WRITE_INTERVAL);
-    for ticks in [&mut reload, &mut tidy, &mut share, &mut write] {
+    for ticks in [&mut reload, &mut share, &mut write] {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     loop {
@@ -221,15 +221,24 @@ async fn do_housekeeping(service: Arc<Service>) {
             _ = reload.tick() => service.reload_tokens().await,
             _ = share.tick() => service.share_envoys().await,
             _ = write.tick() => service.write_observations().await,
-            _ = tidy.tick() => {
-                if let Some(recorder) = api::install_recorder() {
-                    recorder.run_upkeep();
-                }
-                service.expire().await
-            }
         };
         if let Err(error) = outcome {
             tracing::error!(%error, "housekeeping failed");
+        }
+    }
+}
+
+/// Deletes expired entries regularly, for ever. That may take long, so nothing else waits for it.
+async fn delete_expired(service: Arc<Service>) {
+    let mut ticks = interval(HOUSEKEEPING);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Some(recorder) = api::install_recorder() {
+            recorder.run_upkeep();
+        }
+        if let Err(error) = service.expire().await {
+            tracing::error!(%error, "expired entries could not be deleted");
         }
     }
 }

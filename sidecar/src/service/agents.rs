@@ -1,6 +1,6 @@
 //! What a person can do with an agent: create it, change its settings, activate, deactivate and delete it.
 //!
-//! Every operation is idempotent: a change that changes nothing increments no revision and records no event. Activation
+//! A change that changes nothing increments no revision and records no event. Activation always changes something: it
 //! increments the generation, which invalidates every window and every kill report of the time before.
 
 use agent_kill_switch::identity::is_agent_id;
@@ -135,12 +135,11 @@ impl Service {
     }
 
     /// Activates an agent. Its window starts empty, and its stopped conversations go on.
+    ///
+    /// An agent that is active already is activated again: an Envoy may have killed it without being able to report that.
     pub async fn activate(&self, agent_id: &str, note: &Note, caller: &Caller) -> Result<Agent> {
         let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
-        if agent.policy.active {
-            return Ok(agent);
-        }
         let was = agent.policy.deactivated_by;
         agent.policy.active = true;
         agent.policy.deactivated_by = None;

@@ -18,8 +18,9 @@ use crate::store::Tx;
 
 /// The longest `kill_id`.
 const MAX_KILL_ID: usize = 128;
-/// The highest generation. JSON numbers above it are not exact.
-const MAX_GENERATION: u64 = 1 << 53;
+/// How far the generation of a report may be ahead of the stored one. It is ahead only if the database was restored from a
+/// backup, by the number of activations since. Without a limit, one invented report could use up all generations.
+const MAX_GENERATIONS_AHEAD: u64 = 100_000;
 /// The longest text of the evidence, in characters.
 const MAX_TEXT: usize = 2_000;
 /// The longest reason that filters are told, in characters.
@@ -70,6 +71,7 @@ impl Service {
             return repeated(&report, taken);
         }
         let found = tx.agent(&report.agent_id).await?;
+        check_generation(&report, found.as_ref())?;
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
         let decision = decide(&mut tx, &agent, &report, self.now()).await?;
         let rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
@@ -106,7 +108,11 @@ impl Service {
         if matches!(decision.outcome, KillOutcome::Stale | KillOutcome::Duplicate) {
             return Ok(0);
         }
-        let is_new = agent.rev == 0;
+        let is_new = agent.rev == 0 || agent.deleted;
+        if is_new {
+            self.check_room(tx, agent.id()).await?;
+            agent.discovered = true;
+        }
         let before = agent.policy.clone();
         // A higher generation means that this database was restored from an older backup.
         agent.policy.generation = agent.policy.generation.max(report.generation);
@@ -126,6 +132,20 @@ impl Service {
         let at_ms = if report.at_ms == 0 { decision.at_ms } else { report.at_ms.min(decision.at_ms) };
         tx.touch_agent(agent.id(), at_ms, at_ms).await?;
         Ok(rev)
+    }
+
+    /// Returns an error if traffic may not create another agent.
+    async fn check_room(&self, tx: &mut Tx, agent_id: &str) -> Result<()> {
+        let most = self.limits.max_discovered_agents;
+        if tx.discovered_agents().await? < most {
+            return Ok(());
+        }
+        metrics::counter!("kill_switch_agents_over_limit_total").increment(1);
+        tracing::warn!(agent_id, most, "kill report refused: the agent is unknown, and traffic may not create another");
+        let detail = format!(
+            "agent_id ({agent_id}) must be a known agent, because traffic has created as many agents as it may: {most}"
+        );
+        Err(Error::invalid("agent_id", detail))
     }
 
     /// Records the events and the stop of the conversation. Returns the final outcome and its event.
@@ -160,9 +180,6 @@ fn check(report: &KillReport) -> Result<()> {
         let detail = format!("kill_id must be 1 to {MAX_KILL_ID} visible ASCII characters");
         return Err(Error::invalid("kill_id", detail));
     }
-    if report.generation > MAX_GENERATION {
-        return Err(Error::invalid("generation", format!("generation must be at most {MAX_GENERATION}")));
-    }
     let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
     let is_key = |session: &ReportedSession| session.key.len() == SESSION_KEY && session.key.chars().all(is_digit);
     match &report.session {
@@ -175,6 +192,16 @@ fn check(report: &KillReport) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn check_generation(report: &KillReport, agent: Option<&Agent>) -> Result<()> {
+    let current = agent.map_or(0, |agent| agent.policy.generation);
+    let highest = current.saturating_add(MAX_GENERATIONS_AHEAD);
+    if report.generation <= highest {
+        return Ok(());
+    }
+    let detail = format!("generation ({}) must be at most {highest}: the agent's is {current}", report.generation);
+    Err(Error::invalid("generation", detail))
 }
 
 fn cut(mut report: KillReport) -> KillReport {

@@ -23,6 +23,7 @@ mod notices;
 mod observations;
 mod preview;
 mod readiness;
+mod retention;
 mod rules;
 mod sessions;
 mod settings;
@@ -38,6 +39,7 @@ pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
 pub use preview::Preview;
+pub use readiness::NotReady;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
 pub use sync::{SyncRequest, Synced};
@@ -45,12 +47,6 @@ pub use tokens::{Identity, NewToken};
 
 /// How long an event may wait in the outbox before it is too old to be announced.
 const ALERT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-
-/// How long finished deliveries are kept.
-const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// How long a stop of a conversation is kept after filters were told of it for the last time.
-const STOP_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is kept, and how much of it.
 #[derive(Clone, Debug)]
@@ -152,22 +148,6 @@ impl Service {
     /// Counts the events that wait in the outbox and the deliveries that are pending.
     pub async fn alert_outbox_depth(&self) -> Result<usize> {
         Ok(self.store.pending_alerts().await?.len() + self.store.pending_deliveries().await?)
-    }
-
-    /// Deletes what is older than the limits allow.
-    pub async fn expire(&self) -> Result<()> {
-        let now_ms = self.now();
-        let mut tx = self.store.begin().await?;
-        let before = |age: Duration| now_ms.saturating_sub(millis(age));
-        tx.expire(&crate::store::Expiry {
-            now_ms,
-            scores_before_ms: before(self.limits.score_retention),
-            deliveries_before_ms: before(DELIVERY_RETENTION),
-            stops_before_ms: before(STOP_RETENTION),
-            events_before_ms: self.limits.event_retention.map(before),
-        })
-        .await?;
-        Ok(tx.commit().await?)
     }
 
     /// Returns the time of the clock that the service was given.

@@ -169,9 +169,9 @@ impl Service {
         Ok(delivery)
     }
 
-    /// Returns the deliveries whose next attempt is due.
-    pub(crate) async fn due_deliveries(&self, limit: u32) -> Result<Vec<Delivery>> {
-        Ok(self.store.due_deliveries(self.now(), limit).await?)
+    /// Returns the deliveries whose next attempt is due, at most `per_rule` of each rule.
+    pub(crate) async fn due_deliveries(&self, per_rule: u32) -> Result<Vec<Delivery>> {
+        Ok(self.store.due_deliveries(self.now(), per_rule).await?)
     }
 
     /// Reserves the next attempt at a delivery for this replica. Returns false if another replica has it.

@@ -22,6 +22,9 @@ use crate::store::{StopQuery, Tx};
 /// The time within which stopped conversations are counted.
 const ESCALATION_PERIOD: Duration = Duration::from_secs(3600);
 
+/// How far the releases of a report may be ahead of the stored ones, for the same reason as its generation.
+const MAX_RELEASES_AHEAD: u32 = 1_000;
+
 /// Returns what a report about one conversation leads to, and for a duplicate the event of the first report.
 pub(super) async fn outcome_of_stop(
     tx: &mut Tx,
@@ -30,6 +33,11 @@ pub(super) async fn outcome_of_stop(
     now_ms: Millis,
 ) -> Result<(KillOutcome, Option<u64>)> {
     let latest = tx.latest_stop(&report.agent_id, report.generation, &session.key).await?;
+    let highest = latest.as_ref().map_or(0, SessionStop::all_releases).saturating_add(MAX_RELEASES_AHEAD);
+    if session.releases > highest {
+        let detail = format!("session.releases ({}) must be at most {highest}", session.releases);
+        return Err(Error::invalid("session.releases", detail));
+    }
     let is_known = |stop: &SessionStop| {
         let is_outdated = session.releases < stop.all_releases();
         is_outdated || (session.releases == stop.releases && stop.is_in_force(now_ms))

@@ -108,13 +108,19 @@ impl Store {
         self.database.reader().await?.row(statement).await?.integer("count")
     }
 
-    /// Returns the deliveries whose next attempt is due and that no other process is attempting. Those that have waited
-    /// longest come first.
-    pub async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let statement = select_deliveries("WHERE status = 'pending' AND next_attempt_ms <= $1")
+    /// Returns the deliveries whose next attempt is due and that no other process is attempting, at most `per_rule` of each
+    /// rule. Those that have waited longest come first.
+    pub async fn due_deliveries(&self, now_ms: Millis, per_rule: u32) -> Result<Vec<Delivery>> {
+        let statement = select_deliveries(
+            "WHERE seq IN (SELECT seq FROM (
+                 SELECT seq, row_number() OVER (PARTITION BY rule_id ORDER BY next_attempt_ms, seq) AS place
+                 FROM alert_deliveries WHERE status = 'pending' AND next_attempt_ms <= $1",
+        );
+        let statement = statement
             .push(self.database.dialect().and_unclaimed)
-            .push("ORDER BY next_attempt_ms, seq LIMIT $2");
-        let statement = statement.bind(now_ms).bind(limit);
+            .push(") AS due WHERE place <= $2) ORDER BY next_attempt_ms, seq")
+            .bind(now_ms)
+            .bind(per_rule);
         self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 

@@ -18,6 +18,10 @@ pub trait Database: Send + Sync + 'static {
     async fn writer(&self) -> Result<Box<dyn Connection>>;
     /// Starts a transaction once every other writer, in this process or another one, is done.
     async fn begin(&self) -> Result<Box<dyn Transaction>>;
+    /// Runs a statement that writes, to find out whether the database can be written.
+    async fn try_write(&self, statement: Statement) -> Result<()> {
+        self.writer().await?.run(statement).await.map(drop)
+    }
     /// Completes when another process may have committed something since the last call. One caller at a time.
     ///
     /// By default there is no other process, and this never completes.

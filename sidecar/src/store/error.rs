@@ -13,6 +13,10 @@ pub enum StoreError {
     /// The database cannot be opened, read or written.
     #[error("the database cannot be used: {0}")]
     Unavailable(String),
+    /// A file of the database was removed or replaced while it was in use. Nothing is written any more, because it would
+    /// be lost.
+    #[error("the database file was removed or replaced while it was in use")]
+    Replaced,
     /// A row contains a value that this version of the program does not understand.
     #[error("the database holds something unexpected in {column}: {value}")]
     Corrupt {
@@ -27,6 +31,23 @@ impl StoreError {
     /// Whether the same call may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy(_))
+    }
+
+    /// Returns what the person or program that asked must know. It contains nothing from the database.
+    pub fn explanation(&self) -> &'static str {
+        match self {
+            Self::Busy(_) | Self::Unavailable(_) => {
+                "the database did not answer, so a change may or may not have been made: read the current state before \
+                 you repeat it"
+            }
+            Self::Replaced => {
+                "the database file was removed or replaced while the sidecar was running, so nothing is written: put \
+                 the file back before you restart the sidecar"
+            }
+            Self::Corrupt { .. } => {
+                "the database contains a value that this version of the sidecar cannot read: the log says which"
+            }
+        }
     }
 }
 

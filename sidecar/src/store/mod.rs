@@ -45,8 +45,8 @@ pub use stops::StopQuery;
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// The number of rows of one table that [`Tx::expire`] deletes at most, so that other writers do not wait for long.
-const EXPIRE_AT_MOST: u32 = 20_000;
+/// The number of rows that [`Tx::expire`] deletes at most, so that other writers do not wait for long.
+pub const EXPIRE_AT_MOST: u64 = 1_000;
 
 /// The identity of the database, and its latest revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,12 +106,7 @@ impl Store {
 
     /// Checks that the database can be written, by writing to it.
     pub async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.database
-            .writer()
-            .await?
-            .run(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms))
-            .await
-            .map(drop)
+        self.database.try_write(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].
@@ -142,8 +137,9 @@ impl Tx {
         self.transaction.commit().await
     }
 
-    /// Deletes what is older than `expiry` allows. One call deletes a limited number of rows of each table.
-    pub async fn expire(&mut self, expiry: &Expiry) -> Result<()> {
+    /// Deletes what is older than `expiry` allows, but at most [`EXPIRE_AT_MOST`] rows. Returns how many were deleted.
+    pub async fn expire(&mut self, expiry: &Expiry) -> Result<u64> {
+        let mut deleted = 0;
         let events_before_ms = expiry.events_before_ms;
         for (sql, before_ms) in [
             (
@@ -173,9 +169,13 @@ impl Tx {
             ("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at_ms < $1 LIMIT $2)", events_before_ms),
         ] {
             let Some(before_ms) = before_ms else { continue };
-            self.connection().run(Statement::new(sql).bind(before_ms).bind(EXPIRE_AT_MOST)).await?;
+            let left = EXPIRE_AT_MOST.saturating_sub(deleted);
+            if left == 0 {
+                break;
+            }
+            deleted += self.connection().run(Statement::new(sql).bind(before_ms).bind(left)).await?;
         }
-        Ok(())
+        Ok(deleted)
     }
 
     fn connection(&mut self) -> &mut dyn Connection {

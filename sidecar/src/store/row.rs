@@ -2,7 +2,7 @@
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Decode, Error as SqlxError, Postgres, Row as _, Sqlite, Type};
 
 use super::{Result, StoreError};
 
@@ -20,9 +20,13 @@ impl Row {
     where
         for<'r> T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>,
     {
-        Ok(match self {
-            Self::Sqlite(row) => row.try_get(column)?,
-            Self::Postgres(row) => row.try_get(column)?,
+        let value = match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        };
+        value.map_err(|error| match error {
+            SqlxError::ColumnDecode { source, .. } => StoreError::Corrupt { column, value: source.to_string() },
+            other => other.into(),
         })
     }
 

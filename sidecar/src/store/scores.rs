@@ -33,7 +33,8 @@ impl Store {
 }
 
 impl Tx {
-    /// Appends scores, oldest first, and deletes all but the latest `keep` scores of the agent.
+    /// Appends scores, oldest first, and deletes all but the latest `keep` scores of the agent. At most twice as many are
+    /// deleted as are appended: if `keep` was lowered, the rest is deleted little by little.
     pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
         // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer
         // waits.
@@ -56,9 +57,10 @@ impl Tx {
             self.connection().run(insert).await?;
         }
         let trim = Statement::new(
-            "DELETE FROM scores WHERE agent_id = $1 AND id <=
-                 (SELECT id FROM scores WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
+            "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND id <=
+                 (SELECT id FROM scores WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3)",
         );
-        self.connection().run(trim.bind(agent_id).bind(keep)).await.map(drop)
+        let at_most = 2 * scores.len() as u64;
+        self.connection().run(trim.bind(agent_id).bind(keep).bind(at_most)).await.map(drop)
     }
 }

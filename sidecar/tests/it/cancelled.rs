@@ -30,8 +30,8 @@ async fn a_report_whose_sender_disconnects_during_the_commit_still_wakes_the_fil
 
 /// Where commits announce themselves and wait until they are let through.
 pub struct Gate {
-    arrived: Semaphore,
-    passes: Semaphore,
+    pub arrived: Semaphore,
+    pub passes: Semaphore,
 }
 
 /// A transaction whose commit waits at a gate.

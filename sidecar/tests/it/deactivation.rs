@@ -34,10 +34,24 @@ async fn activating_clears_the_reason_and_raises_the_generation() {
 }
 
 #[tokio::test]
-async fn activating_an_active_agent_and_deactivating_an_inactive_one_change_nothing() {
+async fn activating_an_active_agent_raises_its_generation_too() {
     let sidecar = Sidecar::guarding("a").await;
-    let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
-    assert_eq!(agent["generation"], 1);
+    for generation in 2..=3 {
+        let agent = sidecar.api.post("/v1/agents/a/activate", json!({"reason": "to be sure"})).await.ok();
+        assert_members(&agent, json!({"active": true, "deactivated_by": null, "generation": generation}));
+        assert_eq!(sidecar.api.sync("since=0").await.ok()["agents"][0]["generation"], generation);
+    }
+    let events = sidecar.api.events("event_type=activated").await;
+    assert_eq!(events.len(), 2);
+    assert_members(&events[0], json!({"was_deactivated_by": null, "generation": 3, "reason": "to be sure"}));
+    let late = sidecar.api.report("/v1/kills", kill("k", "a", 2)).await.ok();
+    assert_eq!(late["outcome"], "stale", "a kill that an Envoy could not report until now is over");
+    assert_eq!(sidecar.deliver().await, 0, "nobody is notified of a recovery, because there was no kill");
+}
+
+#[tokio::test]
+async fn deactivating_an_inactive_agent_changes_nothing() {
+    let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
     let agent = sidecar.api.post("/v1/agents/a/deactivate", json!({})).await.ok();
     assert_eq!(agent["deactivated_by"], "kill_switch", "the first reason stays");

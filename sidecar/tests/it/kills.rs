@@ -1,9 +1,11 @@
 //! A kill is recorded once, whoever reports it and however often.
 
 use futures_util::future::join_all;
+use kill_switch::model::Agent;
+use kill_switch::service::Limits;
 use serde_json::json;
 
-use crate::support::{Answer, Sidecar, assert_members, kill, kill_with};
+use crate::support::{Answer, Sidecar, assert_members, key, kill, kill_with, stop, stop_with};
 
 #[tokio::test]
 async fn a_repeated_report_is_accepted_once() {
@@ -63,6 +65,84 @@ async fn a_higher_generation_is_adopted() {
     assert_eq!((&receipt["outcome"], &receipt["generation"]), (&json!("applied"), &json!(5)));
     let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
     assert_eq!(agent["generation"], 6, "higher than that of any filter");
+}
+
+#[tokio::test]
+async fn a_report_cannot_use_up_the_generations_of_an_agent() {
+    let sidecar = Sidecar::guarding("a").await;
+    for (agent_id, generation) in [("a", 1 << 53), ("a", 100_002), ("unknown", 1 << 53), ("unknown", 100_001)] {
+        let report = kill(&format!("{agent_id}-{generation}"), agent_id, generation);
+        let problem = sidecar.api.report("/v1/kills", report).await.problem(422);
+        assert_eq!(problem["field"], "generation", "{problem}");
+    }
+    assert_members(&sidecar.api.agent("a").await, json!({"active": true, "generation": 1}));
+    // The highest generation that is accepted leaves room for the next ones.
+    let receipt = sidecar.api.report("/v1/kills", kill("high", "a", 100_001)).await.ok();
+    assert_eq!((&receipt["outcome"], &receipt["generation"]), (&json!("applied"), &json!(100_001)));
+    let agent = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    assert_eq!(agent["generation"], 100_002);
+    let receipt = sidecar.api.report("/v1/kills", kill("next", "a", 100_002)).await.ok();
+    assert_eq!(receipt["outcome"], "applied", "the next kill can be recorded");
+}
+
+#[tokio::test]
+async fn an_agent_whose_generations_were_used_up_before_can_still_be_killed() {
+    let sidecar = Sidecar::start().await;
+    let mut tx = sidecar.store.begin().await.unwrap();
+    tx.save_agent(&Agent::new("a", 1 << 53)).await.unwrap();
+    tx.commit().await.unwrap();
+    let generation = sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok()["generation"].as_u64().unwrap();
+    let receipt = sidecar.api.report("/v1/kills", kill("k", "a", generation)).await.ok();
+    assert_eq!((generation, &receipt["outcome"]), ((1 << 53) + 1, &json!("applied")));
+}
+
+#[tokio::test]
+async fn reports_cannot_create_more_agents_than_traffic_may() {
+    let sidecar = Sidecar::with(Limits { max_discovered_agents: 3, ..Limits::default() }).await;
+    sidecar.api.guarded("known").await;
+    sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "seen"}]})).await.ok();
+    sidecar.service.write_observations().await.unwrap();
+    let reports = ["deactivate", "observe", "block", "deactivate", "observe", "block"];
+    for (n, action) in reports.into_iter().enumerate() {
+        let report = kill_with(&format!("k{n}"), &format!("invented-{n}"), 1, json!({"action": action}));
+        let answer = sidecar.api.report("/v1/kills", report).await;
+        if n < 2 {
+            answer.ok();
+        } else {
+            assert_eq!(answer.problem(422)["field"], "agent_id", "{n}");
+        }
+    }
+    assert_eq!(sidecar.store.discovered_agents().await.unwrap(), 3);
+    let stop = stop("s", "invented-9", 1);
+    assert_eq!(sidecar.api.report("/v1/kills", stop).await.problem(422)["field"], "agent_id");
+    // Agents that exist can be killed, however many there are.
+    for agent_id in ["known", "seen", "invented-1"] {
+        let receipt = sidecar.api.report("/v1/kills", kill(agent_id, agent_id, 1)).await.ok();
+        assert_eq!(receipt["outcome"], "applied", "{agent_id}");
+    }
+    // A deleted agent is unknown too.
+    sidecar.api.delete("/v1/agents/known").await;
+    assert_eq!(sidecar.api.report("/v1/kills", kill("late", "known", 1)).await.ok()["outcome"], "stale");
+    let problem = sidecar.api.report("/v1/kills", kill("later", "known", 2)).await.problem(422);
+    assert_eq!(problem["field"], "agent_id");
+}
+
+#[tokio::test]
+async fn a_report_cannot_use_up_the_releases_of_a_conversation() {
+    let sidecar = Sidecar::guarding("a").await;
+    let report = |kill_id: &str, releases: u32| {
+        let session = json!({"key": key(1), "id": "chat", "releases": releases});
+        stop_with(kill_id, "a", 1, json!({"session": session}))
+    };
+    for releases in [u32::MAX, 1_001] {
+        let problem = sidecar.api.report("/v1/kills", report("high", releases)).await.problem(422);
+        assert_eq!(problem["field"], "session.releases", "{problem}");
+    }
+    for releases in [1_000, 1_001] {
+        let receipt = sidecar.api.report("/v1/kills", report(&format!("k{releases}"), releases)).await.ok();
+        assert_eq!(receipt["outcome"], "stopped", "{releases}");
+        sidecar.api.post(&format!("/v1/agents/a/sessions/{}/resume", key(1)), json!({})).await.ok();
+    }
 }
 
 #[tokio::test]

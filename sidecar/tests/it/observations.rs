@@ -111,8 +111,8 @@ async fn invented_ids_cannot_grow_the_database_past_the_limit() {
     }
     assert_eq!(sidecar.store.discovered_agents().await.unwrap(), 5);
     assert_eq!(sidecar.api.put("/v1/agents/by-hand", json!({})).await.status, 201, "a person is not limited");
-    let killed = sidecar.api.report("/v1/kills", kill("k", "killed", 1)).await.ok();
-    assert_eq!(killed["outcome"], "applied", "a kill is not limited");
+    let killed = sidecar.api.report("/v1/kills", kill("k", "known", 1)).await.ok();
+    assert_eq!(killed["outcome"], "applied", "a kill of an agent that exists is not limited");
 }
 
 #[tokio::test]

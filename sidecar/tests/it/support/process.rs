@@ -1,5 +1,6 @@
 //! The real binary, as a process of its own.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -63,9 +64,24 @@ impl Process {
         process
     }
 
+    /// Starts in `dir` like [`Process::start`], with its log in `dir/log`.
+    pub fn start_logging(dir: &Path) -> Self {
+        let mut command = binary();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).current_dir(dir);
+        let log = File::create(dir.join("log")).unwrap();
+        let mut process = Self::spawn_with(&mut command, log.into());
+        process.api.enforcer = token(dir, "enforcer");
+        process.api.operator = token(dir, "operator");
+        process
+    }
+
     /// Starts a command and waits until it listens.
     pub fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Self::spawn_with(command, Stdio::null())
+    }
+
+    fn spawn_with(command: &mut Command, stderr: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut process = Self { child: Killed(child), api: Api::at(""), said: Vec::new(), stdout };
         process.api.base = loop {

@@ -3,19 +3,31 @@
 //! The file uses a write-ahead log with `synchronous=FULL`: a commit that was acknowledged survives a power cut, and
 //! readers never wait for the writer. There is exactly one writing connection, and its transactions take the write lock
 //! at once (`BEGIN IMMEDIATE`): two transactions that read first and upgrade later would fail with `SQLITE_BUSY`.
+//!
+//! A transaction that fails may leave its connection in any state, so the connection is closed: see [`transaction`]. Every
+//! transaction also makes sure that the file is still the one that was opened: see [`files`].
 
-use std::ops::DerefMut;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 use sqlx::error::DatabaseError;
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteError, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteError, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::Mutex;
 
 use super::{Connection, Database, Dialect, Result, Row, Statement, StoreError, Transaction, migrations};
+
+mod files;
+mod transaction;
+
+use files::Files;
+use transaction::{SqliteTransaction, Writer};
 
 /// Connections for reading. More of them would only compete for the page cache.
 const READERS: u32 = 4;
@@ -33,11 +45,17 @@ const DIALECT: Dialect =
 pub struct Sqlite {
     reader: SqlitePool,
     writer: SqlitePool,
+    /// A connection that is never used. SQLite removes the write-ahead log when the last connection is closed, and a log
+    /// that is created again could not be told from one that somebody has replaced.
+    anchor: Mutex<Option<SqliteConnection>>,
+    files: Arc<Files>,
 }
 
 impl Sqlite {
-    /// Opens the file, creates it if there is none, and brings its schema up to date.
+    /// Opens the file, creates it if there is none, and brings its schema up to date. Only the owner can read the file
+    /// afterwards.
     pub async fn open(path: &Path) -> Result<Self> {
+        files::make_private(path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -49,8 +67,13 @@ impl Sqlite {
         let writer = writer.connect_with(options.clone()).await?;
         let migrated = migrations::migrator(&migrations::SQLITE).run(&writer).await;
         migrated.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
-        Ok(Self { reader, writer })
+        let options = options.read_only(true);
+        let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.clone()).await?;
+        let mut anchor = options.connect().await?;
+        // Reading opens the write-ahead log.
+        sqlx::query("SELECT epoch FROM meta").fetch_all(&mut anchor).await?;
+        let files = Files::opened(path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(Self { reader, writer, anchor: Mutex::new(Some(anchor)), files: Arc::new(files) })
     }
 }
 
@@ -65,35 +88,44 @@ impl Database for Sqlite {
     }
 
     async fn writer(&self) -> Result<Box<dyn Connection>> {
-        Ok(Box::new(self.writer.acquire().await?))
+        let connection = Writer::new(self.writer.acquire().await?);
+        self.files.check()?;
+        Ok(Box::new(connection))
     }
 
     async fn begin(&self) -> Result<Box<dyn Transaction>> {
-        Ok(Box::new(self.writer.begin_with("BEGIN IMMEDIATE").await?))
+        let connection = Writer::new(self.writer.acquire().await?);
+        self.files.check()?;
+        Ok(Box::new(SqliteTransaction::begin(connection, Arc::clone(&self.files)).await?))
+    }
+
+    async fn try_write(&self, statement: Statement) -> Result<()> {
+        // As a transaction, because that is how kills are written.
+        let mut transaction = self.begin().await?;
+        transaction.run(statement).await?;
+        transaction.commit().await
     }
 
     async fn close(&self) {
         self.reader.close().await;
+        if let Some(anchor) = self.anchor.lock().await.take() {
+            // Nothing was written with it, so nothing is lost if this fails.
+            let _ = anchor.close().await;
+        }
+        // The last one to be closed must be able to write, so that it empties the write-ahead log.
         self.writer.close().await;
     }
 }
 
-/// Pooled connections and transactions both dereference to a connection of SQLite.
+/// A connection for reading.
 #[async_trait]
-impl<C: DerefMut<Target = SqliteConnection> + Send> Connection for C {
+impl Connection for PoolConnection<sqlx::Sqlite> {
     async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>> {
         Ok(statement.into_query().fetch_all(&mut **self).await?.into_iter().map(Row::Sqlite).collect())
     }
 
     async fn run(&mut self, statement: Statement) -> Result<u64> {
         Ok(statement.into_query().execute(&mut **self).await?.rows_affected())
-    }
-}
-
-#[async_trait]
-impl Transaction for sqlx::Transaction<'static, sqlx::Sqlite> {
-    async fn commit(self: Box<Self>) -> Result<()> {
-        Ok((*self).commit().await?)
     }
 }
 
