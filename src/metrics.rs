@@ -21,6 +21,8 @@ pub enum Metric {
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
     OutboxDepth,
+    /// Whether the fleet is paused: 1 or 0.
+    Paused,
     /// The time that the filter itself takes for a scored request, in microseconds.
     FilterMicroseconds,
 }
@@ -95,7 +97,7 @@ pub const OUTCOMES: [(Outcome, &str); 20] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 9] = [
+pub const OTHERS: [(Metric, &str, Kind); 10] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
@@ -104,6 +106,7 @@ pub const OTHERS: [(Metric, &str, Kind); 9] = [
     (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
     (Metric::OutboxDepth, "kill_switch.outbox_depth", Kind::Gauge),
+    (Metric::Paused, "kill_switch.paused", Kind::Gauge),
     (Metric::FilterMicroseconds, "kill_switch.filter_us", Kind::Histogram),
 ];
 
@@ -120,7 +123,8 @@ impl Metric {
             Self::AnswersCut => OUTCOMES.len() + 5,
             Self::SyncAgeSeconds => OUTCOMES.len() + 6,
             Self::OutboxDepth => OUTCOMES.len() + 7,
-            Self::FilterMicroseconds => OUTCOMES.len() + 8,
+            Self::Paused => OUTCOMES.len() + 8,
+            Self::FilterMicroseconds => OUTCOMES.len() + 9,
         }
     }
 }

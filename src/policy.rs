@@ -30,6 +30,11 @@ pub const DEFAULT_ESCALATE_AFTER: u32 = 5;
 /// The largest `escalate_after`, which is also how many stopped conversations of one agent an Envoy remembers.
 pub const MAX_STOPPED_SESSIONS: u32 = 64;
 
+/// How long the fleet is paused, unless somebody says otherwise.
+pub const DEFAULT_PAUSE_SECONDS: u32 = 3_600;
+/// The longest pause: one week.
+pub const MAX_PAUSE_SECONDS: u32 = 604_800;
+
 /// A setting is out of bounds. The message names the field, the value and the bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SettingError {
@@ -132,6 +137,11 @@ pub fn check_session_stop(seconds: f64) -> Result<u32, SettingError> {
 /// Checks after how many stopped conversations an agent is deactivated.
 pub fn check_escalate_after(conversations: f64) -> Result<u32, SettingError> {
     check_whole("escalate_after", conversations, 0, MAX_STOPPED_SESSIONS)
+}
+
+/// Checks how long the fleet is paused.
+pub fn check_pause(seconds: f64) -> Result<u32, SettingError> {
+    check_whole("for_seconds", seconds, 1, MAX_PAUSE_SECONDS)
 }
 
 fn check_whole(field: &'static str, given: f64, min: u32, max: u32) -> Result<u32, SettingError> {

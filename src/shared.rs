@@ -9,6 +9,8 @@ use crate::host::{Host, SharedValue, Version};
 
 /// How far the policy sync has come.
 pub const SYNC_KEY: &str = "aks/2/rev";
+/// Until when the fleet is paused.
+pub const PAUSE_KEY: &str = "aks/pause";
 /// Which root talks to the sidecar.
 pub const LEASE_KEY: &str = "aks/lease";
 /// A number that rises with every report put into the outbox, so that an idle tick reads only one key.

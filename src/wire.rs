@@ -264,6 +264,9 @@ pub struct SyncAnswer {
     /// Whether another page is available at once.
     #[serde(default)]
     pub more: bool,
+    /// How long the whole fleet is still paused, in milliseconds. 0 if it is not.
+    #[serde(default)]
+    pub paused_for_ms: u64,
 }
 
 /// The three counts whose weighted sum is the score.
@@ -311,6 +314,9 @@ pub struct KillReport {
     pub generation: u64,
     /// What the filter did.
     pub action: Action,
+    /// Whether nothing was stopped only because the fleet was paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// What the filter stopped.
     #[serde(default)]
     pub scope: Scope,

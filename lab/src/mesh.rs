@@ -23,6 +23,11 @@ const ENFORCER: &str = "lab-enforcer-token-0123456789";
 pub const OPERATOR: &str = "lab-operator-token-0123456789";
 const VIEWER: &str = "lab-viewer-token-0123456789ab";
 
+/// The sidecar's settings. Tests kill more agents within a minute than a real fleet would, so a storm of kills does not
+/// pause it.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("ENFORCER_TOKEN", ENFORCER), ("OPERATOR_TOKEN", OPERATOR), ("VIEWER_TOKEN", VIEWER), ("STORM_KILLS", "0")];
+
 /// The options of a mesh.
 pub struct MeshOptions {
     /// The number of Envoy's worker threads.
@@ -90,9 +95,7 @@ impl Mesh {
     pub async fn with(options: MeshOptions) -> Mesh {
         let llm = MockLlm::start().await;
         let mut sidecar = Sidecar::stopped(SidecarOptions {
-            environment: [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", VIEWER)]
-                .map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned()))
-                .to_vec(),
+            environment: ENVIRONMENT.map(|(name, value)| (format!("KILL_SWITCH_{name}"), value.to_owned())).to_vec(),
             listen: options.sidecar_listen,
             ..SidecarOptions::default()
         });

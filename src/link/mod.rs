@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
+use crate::pause;
 use crate::worker::Worker;
 use lease::Claim;
 use outbox::Sender;
@@ -55,6 +56,7 @@ impl Link {
         if self.claim.holds(host, now_ms) {
             let heard_ms = position.map_or(self.claim.born_ms, |position| position.heard_ms);
             host.record(Metric::SyncAgeSeconds, now_ms.saturating_sub(heard_ms) / 1000);
+            host.record(Metric::Paused, u64::from(pause::is_in_force(host, now_ms)));
             self.sync.tick(host, now_ms);
             self.sender.send(host, now_ms);
         }

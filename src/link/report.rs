@@ -28,6 +28,8 @@ pub struct Findings<'a> {
     pub matches: Vec<Match>,
     /// How often the conversation had been let go on before.
     pub releases: u32,
+    /// Whether nothing was stopped only because the fleet is paused.
+    pub paused: bool,
 }
 
 /// Counts and logs a loop, and puts its report into the outbox.
@@ -63,6 +65,7 @@ pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored,
         agent_id: agent.id().to_owned(),
         generation: record.generation,
         action,
+        paused: findings.paused,
         scope,
         session,
         envoy: worker.envoy.clone(),

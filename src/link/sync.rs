@@ -12,6 +12,7 @@ use crate::agent::{delete, store_policy};
 use crate::codec::Reader;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::identity::is_agent_id;
+use crate::pause;
 use crate::shared::{SYNC_KEY, update};
 use crate::wire::SyncAnswer;
 use crate::worker::Worker;
@@ -147,6 +148,8 @@ impl PolicySync {
             (None, Some(applied)) => applied.round,
             (None, None) => 1,
         };
+        // First, so that no agent of this answer is stopped although the fleet is paused.
+        pause::store(host, answer.paused_for_ms, now_ms);
         for policy in answer.agents.iter().filter(|policy| is_agent_id(policy.agent_id.as_bytes())) {
             store_policy(host, policy, round).ok_or("too many writers at once")?;
         }

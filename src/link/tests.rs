@@ -163,6 +163,30 @@ fn agents_that_a_full_sync_does_not_name_are_gone_once_its_last_page_is_applied(
 }
 
 #[test]
+fn a_pause_is_in_force_from_the_first_page_that_tells_of_it_until_an_answer_without_it() {
+    let (host, _, mut link) = linked();
+    link.tick(&host);
+    assert_eq!(host.metric(Metric::Paused), 0);
+    let page = |more: bool, paused_for_ms: u64| {
+        let agents = r#"[{"agent_id": "a", "active": true}]"#;
+        format!(
+            r#"{{"epoch": "e1", "rev": 5, "full": true, "more": {more}, "agents": {agents}, "paused_for_ms": {paused_for_ms}}}"#
+        )
+    };
+    link.response(&host, last_call(&host), answer(200, &page(true, 60_000)));
+    assert!(pause::is_in_force(&host, host.now_ms()), "while further pages of the agents are still to come");
+    link.tick(&host);
+    assert_eq!(host.metric(Metric::Paused), 1);
+    link.response(&host, last_call(&host), answer(200, &page(false, 59_000)));
+    link.response(&host, last_call(&host), answer(304, ""));
+    assert!(pause::is_in_force(&host, host.now_ms()), "nothing has changed");
+    link.response(&host, last_call(&host), answer(200, r#"{"epoch": "e1", "rev": 6}"#));
+    assert!(!pause::is_in_force(&host, host.now_ms()), "an answer without it, also of an older sidecar");
+    link.tick(&host);
+    assert_eq!(host.metric(Metric::Paused), 0);
+}
+
+#[test]
 fn deleted_agents_are_forgotten_and_bad_ids_never_become_keys() {
     let (host, _, mut link) = synced();
     let news =

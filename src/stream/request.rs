@@ -14,6 +14,7 @@ use crate::host::StreamHost;
 use crate::identity::{Identity, identify};
 use crate::link::report::{Findings, report};
 use crate::metrics::{Metric, Outcome};
+use crate::pause;
 use crate::reply::Cause;
 use crate::session;
 use crate::shared::SlotLimits;
@@ -190,12 +191,12 @@ impl Stream {
         let config = &self.worker.config;
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
         let flow = match agent.score(host, &turn, limits, now_ms) {
-            Ok(scored) => {
+            Ok(mut scored) => {
                 self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
                     Verdict::Allow => self.forward(host, agent, &scored, &turn),
-                    _ => self.trip(host, agent, &scored, &turn, now_ms),
+                    _ => self.trip(host, agent, &mut scored, &turn, now_ms),
                 }
             }
             Err(reason) => self.not_scored(host, reason, &turn),
@@ -266,15 +267,20 @@ impl Stream {
         Flow::Continue
     }
 
-    /// Acts on a loop.
+    /// Acts on a loop. While the fleet is paused, it is only reported.
     #[cold] // keeps this out of the code that every request runs through
-    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn, now_ms: u64) -> Flow {
+    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &mut Scored, turn: &Turn, now_ms: u64) -> Flow {
+        let paused = scored.verdict != Verdict::WouldKill && pause::is_in_force(host, now_ms);
+        if paused {
+            scored.verdict = Verdict::WouldKill;
+        }
+        let scored = &*scored;
         let explain = |window| agent.record.scorer().explain(window, &turn.tool_names);
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
         let trip = agent.trip(host, scored, &turn.conversation, &reason, now_ms);
         if let Trip::Stopped { releases } = trip {
             let excerpt = self.excerpt(host, agent.record.counting);
-            let findings = Findings { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases };
+            let findings = Findings { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases, paused };
             report(host, &self.worker, &agent, scored, findings);
         }
         let record = &agent.record;

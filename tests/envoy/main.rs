@@ -13,6 +13,7 @@ mod loop_is_killed;
 mod observability;
 mod official_clients;
 mod outages;
+mod pause;
 mod privacy;
 mod propagation;
 mod replay_agrees;

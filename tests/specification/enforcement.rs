@@ -46,6 +46,7 @@ fn use_standard_inactive_response() {
 fn report(proxy: &Proxy, action: Action) -> Value {
     let score = proxy.agent.last();
     let report = KillReport {
+        paused: false,
         scope: Scope::Agent,
         session: None,
         kill_id: "k1".into(),

@@ -36,6 +36,9 @@ impl Message {
         ];
         let given = details.into_iter().filter(|(_, value)| !value.is_empty());
         let mut lines: Vec<_> = given.map(|(label, value)| format!("{label}: {value}")).collect();
+        if let (Some(base), NoticeKind::Paused | NoticeKind::Resumed) = (public_url, delivery.kind) {
+            lines.push(format!("{}/", base.trim_end_matches('/')));
+        }
         if let (Some(base), false) = (public_url, agent.is_empty()) {
             let id = percent_encoding::utf8_percent_encode(agent, percent_encoding::NON_ALPHANUMERIC);
             lines.push(format!("{}/agents/{id}", base.trim_end_matches('/')));
@@ -50,7 +53,10 @@ fn headline(delivery: &Delivery, data: &Map<String, Value>) -> (String, String) 
     let conversation = format!("Conversation {} of agent {agent}", session_name(data).unwrap_or_default());
     let until = data.get("until").and_then(Value::as_str).unwrap_or_default();
     let refused_until = format!("Its requests are refused until {until}; the agent itself goes on.");
-    let observed = "Nothing was stopped, because this agent's action is observe.".to_owned();
+    let observed = match data.get("paused") {
+        Some(_) => "Nothing was stopped, because the kill switch is paused.".to_owned(),
+        None => "Nothing was stopped, because this agent's action is observe.".to_owned(),
+    };
     match (delivery.kind, delivery.scope) {
         (NoticeKind::KillSwitch, Scope::Agent) => (
             format!("Agent {agent} was deactivated by the kill switch"),
@@ -73,8 +79,24 @@ fn headline(delivery: &Delivery, data: &Map<String, Value>) -> (String, String) 
             (format!("[dry run] {conversation} would have been stopped by the kill switch"), observed)
         }
         (NoticeKind::Activated, _) => (format!("Recovered: agent {agent} is active again"), String::new()),
+        (NoticeKind::Paused, _) => (paused(data), format!("Loops are recorded, and nothing is stopped until {until}.")),
+        (NoticeKind::Resumed, _) => {
+            ("The kill switch is no longer paused".to_owned(), "Loops are stopped again.".to_owned())
+        }
         (NoticeKind::Test, _) => ("Test notice: alerts of the kill switch arrive here".to_owned(), String::new()),
     }
+}
+
+/// Returns the subject of a notice that the fleet is paused, which says what a storm of kills led to.
+fn paused(data: &Map<String, Value>) -> String {
+    let count = |member: &str| data.get(member).and_then(Value::as_u64);
+    let Some(agents) = count("agents_given_back") else { return "The kill switch is paused".to_owned() };
+    let named = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let sessions = match count("sessions_given_back") {
+        None | Some(0) => String::new(),
+        Some(sessions) => format!(" and {}", named(sessions, "conversation")),
+    };
+    format!("The kill switch was paused by a storm of kills: {}{sessions} given back", named(agents, "agent"))
 }
 
 fn score(data: &Map<String, Value>) -> String {

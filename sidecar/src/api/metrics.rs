@@ -20,13 +20,14 @@ use crate::service::Service;
 /// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-const COUNTERS: [(&str, &str); 6] = [
+const COUNTERS: [(&str, &str); 7] = [
     ("kill_switch_kills_total", "Kill reports received, by outcome"),
     ("kill_switch_requests_total", "Agents' requests that filters saw"),
     ("kill_switch_requests_refused_total", "Agents' requests that filters refused"),
     ("kill_switch_agents_over_limit_total", "Unknown agents that were ignored because traffic may not create more"),
     ("kill_switch_auth_failures_total", "Requests without a valid token"),
     ("kill_switch_alert_attempts_total", "Attempts to deliver an alert, by channel and outcome"),
+    ("kill_switch_pauses_total", "Pauses of the whole fleet, by cause"),
 ];
 
 /// Returns the recorder of this process, which is installed on first use. Returns `None` if the process already had
@@ -58,8 +59,12 @@ pub(super) async fn measure(request: Request, next: Next) -> Response {
 pub(super) async fn render(State(app): State<App>) -> Result<Response> {
     let mut text = install_recorder().map(PrometheusHandle::render).unwrap_or_default();
     let alerts = app.service.alert_outbox_depth().await?;
+    let is_paused = app.service.pause().await?.is_some();
     let recorder = PrometheusBuilder::new().build_recorder();
-    metrics::with_local_recorder(&recorder, || set_gauges(&app.service, alerts));
+    metrics::with_local_recorder(&recorder, || {
+        metrics::gauge!("kill_switch_paused").set(f64::from(u8::from(is_paused)));
+        set_gauges(&app.service, alerts);
+    });
     text.push_str(&recorder.handle().render());
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -35,6 +35,7 @@ mod metrics;
 mod openapi;
 pub(crate) mod page;
 mod params;
+mod pause;
 pub(crate) mod problem;
 mod sessions;
 mod tokens;
@@ -115,6 +116,9 @@ pub fn routes() -> Vec<Route> {
         route(Method::DELETE, "/v1/alerts/{rule_id}", OPERATOR, alerts::delete),
         route(Method::POST, "/v1/alerts/{rule_id}/test", OPERATOR, alerts::test),
         route(Method::GET, "/v1/envoys", VIEWER, envoys::list),
+        route(Method::GET, "/v1/pause", VIEWER, pause::get),
+        route(Method::PUT, "/v1/pause", OPERATOR, pause::put),
+        route(Method::DELETE, "/v1/pause", OPERATOR, pause::delete),
         route(Method::GET, "/v1/tokens", OPERATOR, tokens::list),
         route(Method::POST, "/v1/tokens", OPERATOR, tokens::create),
         route(Method::DELETE, "/v1/tokens/{token_id}", OPERATOR, tokens::revoke),

@@ -73,7 +73,7 @@ pub(super) struct Resume {
 
 /// Why a change is made, and by whom.
 #[derive(Args, Debug)]
-struct Note {
+pub(super) struct Note {
     /// The reason, which the event records
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -194,7 +194,7 @@ impl Resume {
 }
 
 impl Note {
-    fn body(self) -> Map<String, Value> {
+    pub(super) fn body(self) -> Map<String, Value> {
         object([("reason", self.reason.map(Value::from)), ("by", self.by.map(Value::from))])
     }
 }

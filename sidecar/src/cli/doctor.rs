@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::CliError;
 use super::client::ServerOptions;
 use super::output::{Format, list, print, print_json, printable, table};
+use super::pause::sentence;
 use crate::api::MARKER;
 use crate::clock::system_clock;
 use crate::http_client::cause;
@@ -56,6 +57,7 @@ impl DoctorOptions {
         checks.push(Check::new("server", server(&http, &base).await));
         checks.push(Check::new("ready", ready(&http, &base).await));
         checks.push(self.envoys().await);
+        checks.push(self.pause().await);
         if let Some(admin) = &self.envoy_admin {
             checks.push(Check::new("envoy admin", admin_ready(&http, admin).await));
         }
@@ -67,6 +69,17 @@ impl DoctorOptions {
         match async { self.server.client()?.get("/v1/envoys").await }.await {
             Ok(listed) => check_envoys(&listed),
             Err(error) => Check::new("envoys", Err(error.to_string())),
+        }
+    }
+
+    /// Checks whether the fleet is paused. This needs a token with the scope viewer.
+    async fn pause(&self) -> Check {
+        match async { self.server.client()?.get("/v1/pause").await }.await {
+            Ok(pause) => {
+                let is_paused = pause.get("paused").and_then(Value::as_bool) == Some(true);
+                Check { name: "pause", status: if is_paused { WARN } else { OK }, detail: sentence(&pause) }
+            }
+            Err(error) => Check::new("pause", Err(error.to_string())),
         }
     }
 

@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod fingerprint;
 mod output;
+mod pause;
 mod replay;
 mod replay_report;
 mod tokens;
@@ -43,6 +44,10 @@ enum Command {
     /// List alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
+    /// Stop nothing for a while: loops are only recorded, at every Envoy
+    Pause(pause::PauseOptions),
+    /// End the pause: loops are stopped again
+    Resume(pause::ResumeOptions),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
@@ -69,6 +74,8 @@ impl Cli {
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
             Command::Alerts(command) => command.run().await,
+            Command::Pause(options) => options.run().await,
+            Command::Resume(options) => options.run().await,
             Command::Tokens(command) => command.run().await,
             Command::Replay(options) => options.run(),
             Command::Fingerprint(options) => options.run(),

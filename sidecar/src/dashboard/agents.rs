@@ -6,7 +6,6 @@ use axum::response::Redirect;
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::Dashboard;
 use super::error::Result;
 use super::form::Form;
 use super::layout::{Page, form_key};
@@ -14,6 +13,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge, number};
 use super::timeline::sparkline;
 use super::visitor::Visitor;
+use super::{Dashboard, pause};
 use crate::api::page::cut;
 use crate::model::{Agent, Millis};
 use crate::service::Note;
@@ -58,7 +58,7 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
     let is_filtered = wanted.search.is_some() || !state.is_empty() || wanted.after.is_some();
     let page = Page { title: "Agents", here: "/", visitor: &visitor };
     Ok(page.with(html! {
-        h1 { "Agents" }
+        div.head { h1 { "Agents" } (pause::form(&visitor)) }
         (undo_notice(&params, &visitor))
         (filters(&params))
         div #agents data-live {

@@ -87,7 +87,10 @@ pub(super) fn table(events: &[Event], now_ms: Millis, agents: Agents) -> Markup 
                 td { (ago(event.body.at_ms, now_ms)) }
                 td { span class={ "kind " (event.body.event_type.as_str()) } { (event.body.event_type.as_str()) } }
                 @if agents == Agents::Shown {
-                    td { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
+                    td {
+                        @if event.body.agent_id.is_empty() { span.faint { "all agents" } }
+                        @else { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
+                    }
                 }
                 td { bdi { (event.body.actor) } }
                 td.why { (why(event)) }
@@ -106,6 +109,8 @@ fn why(event: &Event) -> Markup {
         @if let (Some(score), Some(threshold)) = (figure("score"), figure("threshold")) {
             span.faint { "score " (number(score)) " > " (number(threshold)) }
         }
+        @if detail.get("paused").is_some() { span.change { "nothing was stopped: the kill switch was paused" } }
+        @if let Some(back) = figure("agents_given_back") { span.change { "agents given back: " (number(back)) } }
         @if let Some(name) = session_name(detail) {
             span.change { "conversation " bdi { (name) } (stopped_until(detail)) }
         }

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use super::pause::banner;
 use super::visitor::Visitor;
 
 /// A page of the dashboard.
@@ -43,6 +44,7 @@ impl Page<'_> {
                     }
                 }
                 p #lost .lost role="alert" hidden {}
+                div #pause data-live { (banner(self.visitor)) }
                 main #main .wrap { (content) }
                 p #announce .sr role="status" {}
             },

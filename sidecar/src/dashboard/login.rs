@@ -76,8 +76,8 @@ pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request
     Ok((cookie, Redirect::to(local(fields.text("next")))).into_response())
 }
 
-/// Returns the page to show after signing in. Anything but a path of this site becomes the start page.
-fn local(next: &str) -> &str {
+/// Returns the page to show after signing in or another form. Anything but a path of this site becomes the start page.
+pub(super) fn local(next: &str) -> &str {
     let is_local = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
     if is_local && !next.chars().any(char::is_control) { next } else { "/" }
 }

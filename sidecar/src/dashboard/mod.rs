@@ -33,6 +33,7 @@ mod kill_switch;
 mod layout;
 mod live;
 mod login;
+mod pause;
 mod query;
 mod sessions;
 mod show;
@@ -79,6 +80,8 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/events", get(events::page))
         .route("/events/export", get(export::export))
         .route("/envoys", get(envoys::page))
+        .route("/pause", post(pause::pause))
+        .route("/resume", post(pause::resume))
         .route("/live", get(live::stream))
         .route("/login", get(login::page).post(login::sign_in))
         .route("/logout", post(login::sign_out))

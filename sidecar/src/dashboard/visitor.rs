@@ -8,6 +8,7 @@ use cookie::{Cookie, SameSite};
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
+use crate::model::Pause;
 use crate::service::{Caller, Identity, Precondition};
 
 /// A visitor who is signed in.
@@ -17,6 +18,10 @@ pub(super) struct Visitor {
     pub cookie: String,
     /// The key that every form of this visitor must carry.
     pub form_key: String,
+    /// The address of the page, as a path and a query.
+    pub here: String,
+    /// The pause of the fleet, which every page shows while it is in force.
+    pub pause: Option<Pause>,
 }
 
 impl Visitor {
@@ -38,7 +43,9 @@ impl FromRequestParts<Dashboard> for Visitor {
         let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
         let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
         let form_key = dashboard.service.form_key(&cookie);
-        Ok(Self { who, cookie, form_key })
+        let here = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+        let pause = dashboard.service.pause().await?;
+        Ok(Self { who, cookie, form_key, here, pause })
     }
 }
 

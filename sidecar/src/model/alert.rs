@@ -63,6 +63,10 @@ words! {
         WouldKill = "would_kill",
         /// An agent that the kill switch deactivated was activated again.
         Activated = "activated",
+        /// The whole fleet was paused.
+        Paused = "paused",
+        /// The pause of the fleet ended.
+        Resumed = "resumed",
         /// A person asked for a test notice.
         Test = "test",
     }
@@ -104,7 +108,7 @@ pub struct Delivery {
     pub kind: NoticeKind,
     /// Whether it is about the whole agent or one conversation. Each has its own cooldown.
     pub scope: wire::Scope,
-    /// The agent that it is about.
+    /// The agent that it is about. Empty if it is about the whole fleet.
     pub agent_id: String,
     /// The event that it is about. `None` for a test.
     pub event_id: Option<u64>,

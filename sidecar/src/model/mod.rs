@@ -12,10 +12,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod alert;
+mod pause;
 mod session;
 mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+pub use pause::{Pause, PauseCause};
 pub use session::{SessionStop, session_name};
 use words::words;
 
@@ -94,15 +96,15 @@ words! {
         KillSwitch = "kill_switch",
         /// A loop was detected and requests are refused for a while.
         Blocked = "blocked",
-        /// A loop was detected and, because the policy says `observe`, nothing was done.
+        /// A loop was detected and, because the policy says `observe` or the fleet is paused, nothing was done.
         WouldKill = "would_kill",
         /// A kill was reported for a generation that is over. Nothing changed.
         KillStale = "kill_stale",
-        /// A person activated the agent.
+        /// A person activated the agent, or it was given back after a storm of kills.
         Activated = "activated",
         /// A person deactivated the agent.
         Deactivated = "deactivated",
-        /// A person let a stopped conversation go on.
+        /// A person let a stopped conversation go on, or it was given back after a storm of kills.
         SessionResumed = "session_resumed",
         /// A person changed the agent's settings.
         PolicyChanged = "policy_changed",
@@ -110,6 +112,10 @@ words! {
         Created = "created",
         /// A person deleted the agent.
         Deleted = "deleted",
+        /// A person or a storm of kills paused the whole fleet. This event and the next are about no single agent.
+        Paused = "paused",
+        /// The pause ended.
+        Resumed = "resumed",
     }
 }
 
@@ -121,9 +127,9 @@ pub struct NewEvent {
     pub at_ms: Millis,
     /// Its type.
     pub event_type: EventType,
-    /// The agent that it is about.
+    /// The agent that it is about. Empty if it is about the whole fleet.
     pub agent_id: String,
-    /// The generation of the agent.
+    /// The generation of the agent. 0 if the event is about the whole fleet.
     pub generation: u64,
     /// Who caused it: `kill_switch`, or the name of the credential used.
     pub actor: String,

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent_kill_switch::policy::check_pause;
 use axum::Router;
 use axum::serve::{Listener, ListenerExt};
 use clap::Args;
@@ -37,6 +38,8 @@ pub use error::ServeError;
 const TOKEN_RELOAD: Duration = Duration::from_secs(2);
 /// How often expired entries are deleted.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
+/// How often to look whether the time of a pause is up.
+const PAUSE_CHECK: Duration = Duration::from_secs(1);
 /// How long open requests may take to finish after SIGTERM.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -81,6 +84,14 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     event_retention: Option<Duration>,
+    /// How many agents and conversations may be stopped within a minute before the kill switch pauses itself and gives
+    /// them back; 0 means that it never does
+    #[arg(long, env = "KILL_SWITCH_STORM_KILLS", default_value_t = 20, value_name = "N")]
+    storm_kills: u32,
+    /// How long it pauses itself, at most 7d
+    #[arg(long, env = "KILL_SWITCH_STORM_PAUSE", default_value = "1h", value_name = "DURATION",
+          value_parser = storm_pause)]
+    storm_pause: Duration,
     #[command(flatten)]
     alerts: alerts::AlertFlags,
     /// Format of the log
@@ -99,8 +110,17 @@ impl ServeOptions {
             score_retention: self.score_retention,
             event_retention: self.event_retention,
             alert_give_up_after: self.alerts.alert_give_up_after,
+            storm_kills: self.storm_kills,
+            storm_pause: self.storm_pause,
         }
     }
+}
+
+/// Parses how long a storm of kills pauses the fleet, which is bounded as every pause is.
+fn storm_pause(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let seconds = check_pause(duration.as_secs_f64()).map_err(|_| "must be from 1s to 7d, in whole seconds")?;
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 /// Runs the server until SIGTERM or SIGINT.
@@ -213,7 +233,8 @@ async fn do_housekeeping(service: Arc<Service>) {
     let mut reload = interval(TOKEN_RELOAD);
     let mut share = interval(SHARE);
     let mut write = interval(WRITE_INTERVAL);
-    for ticks in [&mut reload, &mut share, &mut write] {
+    let mut pause = interval(PAUSE_CHECK);
+    for ticks in [&mut reload, &mut share, &mut write, &mut pause] {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     loop {
@@ -221,6 +242,7 @@ async fn do_housekeeping(service: Arc<Service>) {
             _ = reload.tick() => service.reload_tokens().await,
             _ = share.tick() => service.share_envoys().await,
             _ = write.tick() => service.write_observations().await,
+            _ = pause.tick() => service.end_expired_pause().await,
         };
         if let Err(error) = outcome {
             tracing::error!(%error, "housekeeping failed");

@@ -53,19 +53,24 @@ pub struct Caller {
 /// The reason that a person gives for a change, and the name of that person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    reason: String,
-    by: Option<String>,
+    pub(super) reason: String,
+    pub(super) by: Option<String>,
 }
 
 impl Note {
     /// Parses `{"reason": ..., "by": ...}`. Both members are optional.
     pub fn parse(body: &Map<String, Value>) -> Result<Self> {
+        Self::parse_beside(body, "reason and by")
+    }
+
+    /// Like [`Self::parse`]. `known` lists what may be in the request, for the message about anything else.
+    pub(super) fn parse_beside(body: &Map<String, Value>, known: &str) -> Result<Self> {
         let mut note = Self::default();
         for (field, value) in body {
             match field.as_str() {
                 "reason" => note.reason = text(field, value, MAX_REASON)?,
                 "by" => note.by = Some(text(field, value, MAX_NAME)?),
-                _ => return Err(Error::invalid(field, "only reason and by are understood here")),
+                _ => return Err(Error::invalid(field, format!("only {known} are understood here"))),
             }
         }
         Ok(note)

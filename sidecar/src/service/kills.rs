@@ -4,13 +4,17 @@
 //! report are written in one transaction: after a crash there are all of them or none, and a repeated report has the
 //! right outcome in both cases. Evidence that is too long is cut rather than refused, so that no kill is lost because
 //! of it. A report with the scope `session` stops one conversation: see [`super::sessions`].
+//!
+//! While the fleet is paused, nothing is stopped. An Envoy that has not heard of the pause in time may report a kill
+//! nevertheless. Such a report is recorded as `would_kill`, and what the Envoy stopped is given back: the generation of the
+//! agent rises, or the conversation is released. Too many kills within a minute pause the fleet: see [`super::storm`].
 
 use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, ReportedSession, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::check_agent_id;
-use super::sessions::{escalation, outcome_of_stop, stop_of};
+use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
 use crate::clock::rfc3339;
 use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent, SessionStop, session_name};
@@ -59,6 +63,8 @@ struct Decision {
     stop: Option<SessionStop>,
     /// Why the agent is deactivated together with its conversation, if it is.
     escalation: Option<String>,
+    /// Whether the Envoy stopped something although the fleet is paused, so that it must be given back.
+    is_spared: bool,
 }
 
 impl Service {
@@ -73,8 +79,10 @@ impl Service {
         let found = tx.agent(&report.agent_id).await?;
         check_generation(&report, found.as_ref())?;
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
-        let decision = decide(&mut tx, &agent, &report, self.now()).await?;
-        let rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
+        let (now_ms, pause) = (self.now(), tx.pause().await?);
+        let is_paused = pause.as_ref().is_some_and(|pause| pause.is_in_force(now_ms));
+        let decision = decide(&mut tx, &agent, &report, now_ms, is_paused).await?;
+        let mut rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
         let (outcome, event_id) = self.record_decision(&mut tx, &agent, &report, &decision).await?;
         let record = KillRecord {
             kill_id: report.kill_id,
@@ -85,6 +93,14 @@ impl Service {
             received_ms: decision.at_ms,
         };
         tx.record_kill(&record).await?;
+        if !is_paused
+            && has_stopped(outcome)
+            && let Some(paused_rev) = self.pause_in_storm(&mut tx, pause.as_ref(), now_ms).await?
+        {
+            rev = paused_rev;
+            // The agent was probably given back.
+            agent = tx.agent(&record.agent_id).await?.unwrap_or(agent);
+        }
         self.commit(tx, rev).await?;
         tracing::info!(
             agent_id = record.agent_id,
@@ -117,6 +133,9 @@ impl Service {
         // A higher generation means that this database was restored from an older backup.
         agent.policy.generation = agent.policy.generation.max(report.generation);
         agent.deleted = false;
+        if decision.is_spared && decision.stop.is_none() && agent.policy.active {
+            agent.policy.generation += 1;
+        }
         let is_applied = decision.outcome == KillOutcome::Applied;
         let kill_reason = if is_applied { Some(reason(report)) } else { decision.escalation.clone() };
         if let Some(kill_reason) = kill_reason.filter(|_| agent.policy.active) {
@@ -257,16 +276,26 @@ fn receipt(record: KillRecord, generation: u64) -> KillReceipt {
     }
 }
 
-async fn decide(tx: &mut Tx, agent: &Agent, report: &KillReport, at_ms: Millis) -> Result<Decision> {
+async fn decide(tx: &mut Tx, agent: &Agent, report: &KillReport, at_ms: Millis, is_paused: bool) -> Result<Decision> {
     let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
     let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && report.scope == Scope::Session;
     let session = report.session.as_ref().filter(|_| stops);
     let stop = session.map(|session| stop_of(agent, report, session, at_ms));
+    if is_paused && has_stopped(outcome) {
+        let stop = stop.map(|stop| spared(stop, agent, at_ms));
+        let outcome = KillOutcome::Observed;
+        return Ok(Decision { outcome, at_ms, first_event, stop, escalation: None, is_spared: true });
+    }
     let escalation = match &stop {
         Some(stop) => escalation(tx, agent, stop).await?,
         None => None,
     };
-    Ok(Decision { outcome, at_ms, first_event, stop, escalation })
+    Ok(Decision { outcome, at_ms, first_event, stop, escalation, is_spared: false })
+}
+
+/// Whether a report with this outcome stopped an agent or a conversation.
+fn has_stopped(outcome: KillOutcome) -> bool {
+    matches!(outcome, KillOutcome::Applied | KillOutcome::Stopped | KillOutcome::Blocked)
 }
 
 /// Returns what a new report leads to, and for a duplicate the event of the first report.
@@ -363,7 +392,9 @@ fn detail(agent: &Agent, report: &KillReport, decision: &Decision) -> Map<String
         detail.insert("session".to_owned(), json!(session_name(session.id.as_deref(), &session.key)));
         detail.insert("session_key".to_owned(), json!(session.key));
     }
-    if let Some(stop) = &decision.stop {
+    if decision.is_spared {
+        detail.insert("paused".to_owned(), json!(true));
+    } else if let Some(stop) = &decision.stop {
         detail.insert("until".to_owned(), json!(rfc3339(stop.until_ms)));
     }
     detail.insert("detected_at".to_owned(), json!(rfc3339(report.at_ms)));

@@ -21,12 +21,14 @@ mod follow;
 mod kills;
 mod notices;
 mod observations;
+mod pause;
 mod preview;
 mod readiness;
 mod retention;
 mod rules;
 mod sessions;
 mod settings;
+mod storm;
 mod sync;
 mod tokens;
 
@@ -38,6 +40,7 @@ pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
+pub use pause::PauseRequest;
 pub use preview::Preview;
 pub use readiness::NotReady;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
@@ -62,6 +65,11 @@ pub struct Limits {
     pub event_retention: Option<Duration>,
     /// How long the delivery of an alert is attempted.
     pub alert_give_up_after: Duration,
+    /// How many agents and conversations may be stopped within a minute before the fleet is paused. 0 means that it never
+    /// is.
+    pub storm_kills: u32,
+    /// How long a storm of kills pauses the fleet.
+    pub storm_pause: Duration,
 }
 
 impl Default for Limits {
@@ -72,6 +80,8 @@ impl Default for Limits {
             score_retention: Duration::from_secs(7 * 24 * 3600),
             event_retention: None,
             alert_give_up_after: ALERT_LIFETIME,
+            storm_kills: 20,
+            storm_pause: Duration::from_secs(3600),
         }
     }
 }

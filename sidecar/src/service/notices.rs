@@ -21,7 +21,7 @@ const BATCH: u32 = 100;
 /// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
 /// The members of an event's detail that a notice contains.
-const DETAIL_MEMBERS: [&str; 16] = [
+const DETAIL_MEMBERS: [&str; 21] = [
     "kill_id",
     "scope",
     "session",
@@ -38,6 +38,11 @@ const DETAIL_MEMBERS: [&str; 16] = [
     "envoy",
     "detected_at",
     "by",
+    "paused",
+    "cause",
+    "kills",
+    "agents_given_back",
+    "sessions_given_back",
 ];
 
 /// How an attempt at a delivery ended.
@@ -98,13 +103,21 @@ impl Service {
         const LOOPS: [NoticeKind; 3] = [NoticeKind::KillSwitch, NoticeKind::Blocked, NoticeKind::WouldKill];
         let Some(kind) = NoticeKind::of(event.body.event_type) else { return Ok(None) };
         let agent_id = event.body.agent_id.as_str();
+        let told = |last: Option<Delivery>| last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
         let name = tx.agent(agent_id).await?.map(|agent| agent.name).unwrap_or_default();
         let mut delivery = self.delivery(rule, kind, (agent_id, &name), Some(event))?;
         if kind == NoticeKind::Activated {
             // Only receivers that were notified of the loop are notified of the recovery.
             let last = tx.last_delivery(&rule.rule_id, agent_id, &LOOPS).await?;
-            let was_notified = last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
-            return Ok((rule.recovery && was_notified).then_some(delivery));
+            return Ok((rule.recovery && told(last)).then_some(delivery));
+        }
+        if kind == NoticeKind::Resumed {
+            let last = tx.last_delivery(&rule.rule_id, agent_id, &[NoticeKind::Paused]).await?;
+            return Ok((rule.recovery && told(last)).then_some(delivery));
+        }
+        if kind == NoticeKind::Paused {
+            // Never held back: whoever relies on the kill switch must know that it stops nothing.
+            return Ok(Some(delivery));
         }
         // Each kind and scope has its own cooldown, so that neither a dry run nor the stop of a conversation ever holds
         // back the notice that an agent was deactivated.
@@ -131,7 +144,11 @@ impl Service {
         };
         let at_ms = event.map_or(now_ms, |event| event.body.at_ms);
         let scope = event.map_or(Scope::Agent, scope);
-        let topic = if kind == NoticeKind::Test { "alert" } else { scope.as_str() };
+        let topic = match kind {
+            NoticeKind::Test => "alert",
+            NoticeKind::Paused | NoticeKind::Resumed => "fleet",
+            _ => scope.as_str(),
+        };
         let payload_type = format!("{topic}.{}", kind.as_str());
         let payload = json!({"type": payload_type, "timestamp": rfc3339(at_ms), "data": data});
         Ok(Delivery {
@@ -220,7 +237,8 @@ impl Service {
 }
 
 fn concerns(rule: &AlertRule, event: &Event) -> bool {
-    let is_about = rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
+    let is_about_fleet = event.body.agent_id.is_empty();
+    let is_about = is_about_fleet || rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
     rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_loop_or_recovery(event)
 }
 

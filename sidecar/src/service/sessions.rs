@@ -74,6 +74,23 @@ pub(super) fn stop_of(agent: &Agent, report: &KillReport, session: &ReportedSess
     }
 }
 
+/// Returns a stop after `actor` has let the conversation go on.
+pub(super) fn release(stop: SessionStop, agent: &Agent, now_ms: Millis, actor: &str) -> SessionStop {
+    // An Envoy may have made the same stop by itself, and keeps it for this long.
+    let lifetime_ms = Millis::from(agent.policy.session_stop_seconds) * 1_000;
+    SessionStop {
+        told_until_ms: stop.until_ms.max(now_ms.saturating_add(lifetime_ms)),
+        released: Some((now_ms, actor.to_owned())),
+        ..stop
+    }
+}
+
+/// Returns the stop that tells the Envoy which made it, although the fleet is paused, that it is over. It is written as a
+/// short block, so that it does not count among the stops that deactivate the agent.
+pub(super) fn spared(stop: SessionStop, agent: &Agent, now_ms: Millis) -> SessionStop {
+    SessionStop { action: Action::Block, ..release(stop, agent, now_ms, "pause") }
+}
+
 /// Returns why the agent itself is deactivated together with a stop, if as many conversations were stopped as its policy
 /// says.
 pub(super) async fn escalation(tx: &mut Tx, agent: &Agent, stop: &SessionStop) -> Result<Option<String>> {
@@ -110,11 +127,8 @@ impl Service {
         let now_ms = self.now();
         let latest = edit.tx.latest_stop(agent_id, agent.policy.generation, session_key).await?;
         let not_found = || Error::NotFound { what: "stopped conversation", id: session_key.to_owned() };
-        let mut stop = latest.filter(|stop| stop.is_in_force(now_ms)).ok_or_else(not_found)?;
-        // An Envoy may have made the same stop by itself, and keeps it for this long.
-        let lifetime_ms = Millis::from(agent.policy.session_stop_seconds) * 1_000;
-        stop.told_until_ms = stop.until_ms.max(now_ms.saturating_add(lifetime_ms));
-        stop.released = Some((now_ms, edit.actor.clone()));
+        let stop = latest.filter(|stop| stop.is_in_force(now_ms)).ok_or_else(not_found)?;
+        let stop = release(stop, &agent, now_ms, &edit.actor);
         edit.tx.release_stop(&stop).await?;
         let session = session_name(stop.session_id.as_deref(), &stop.session_key);
         let detail = json!({"session": session, "session_key": stop.session_key});

@@ -108,6 +108,8 @@ impl Service {
             }
         }
         self.add_stopped_sessions(&mut agents).await?;
-        Ok(Synced::Answer(SyncAnswer { epoch: self.epoch.clone(), rev, full, agents, deleted, more }))
+        // Read after the revision, so a filter that has this revision also knows of the pause that belongs to it.
+        let paused_for_ms = self.store.pause().await?.map_or(0, |pause| pause.left_ms(self.now()));
+        Ok(Synced::Answer(SyncAnswer { epoch: self.epoch.clone(), rev, full, agents, deleted, more, paused_for_ms }))
     }
 }

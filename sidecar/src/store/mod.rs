@@ -7,7 +7,7 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `stops`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
+//! `scores`, `stops`, `pause`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
 //! is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in `tests/it/store.rs` runs against both.
 
 use std::path::Path;
@@ -22,6 +22,7 @@ mod error;
 mod events;
 mod location;
 mod migrations;
+mod pause;
 mod postgres;
 mod row;
 mod scores;
@@ -36,6 +37,7 @@ pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
 pub use location::Location;
+pub use pause::Stopped;
 pub use postgres::Postgres;
 pub use row::Row;
 pub use sqlite::Sqlite;

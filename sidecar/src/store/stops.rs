@@ -103,6 +103,12 @@ impl Tx {
         self.connection().optional_row(statement).await?.as_ref().map(stop).transpose()
     }
 
+    /// Returns the stops that were made after `since_ms`, up to `until_ms`, and that nobody released.
+    pub async fn stops_made(&mut self, since_ms: Millis, until_ms: Millis) -> Result<Vec<SessionStop>> {
+        let statement = select("WHERE stopped_ms > $1 AND stopped_ms <= $2 AND released_ms IS NULL ORDER BY id");
+        self.connection().rows(statement.bind(since_ms).bind(until_ms)).await?.iter().map(stop).collect()
+    }
+
     /// Counts the other conversations of the same agent and generation that were stopped, and not only blocked for a
     /// short time, after `since_ms`. Those that a person let go on count as well.
     pub async fn other_stopped_sessions(&mut self, stop: &SessionStop, since_ms: Millis) -> Result<u64> {
@@ -124,8 +130,8 @@ impl Tx {
         self.connection().run(replaced).await?;
         let statement = Statement::new(
             "INSERT INTO stopped_sessions (agent_id, generation, session_key, session_id, releases, kill_id, event_id,
-                 action, reason, stopped_ms, until_ms, told_until_ms)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                 action, reason, stopped_ms, until_ms, told_until_ms, released_ms, released_by)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         )
         .bind(&stop.agent_id)
         .bind(stop.generation)
@@ -138,7 +144,9 @@ impl Tx {
         .bind(&stop.reason)
         .bind(stop.stopped_ms)
         .bind(stop.until_ms)
-        .bind(stop.told_until_ms);
+        .bind(stop.told_until_ms)
+        .bind(stop.released.as_ref().map(|(at_ms, _)| *at_ms))
+        .bind(stop.released.as_ref().map(|(_, by)| by.as_str()));
         self.connection().run(statement).await.map(drop)
     }
 

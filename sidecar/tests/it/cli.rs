@@ -205,13 +205,13 @@ async fn doctor_reports_every_check() {
     let epoch = process.api.sync("envoy=edge").await.ok()["epoch"].as_str().unwrap().to_owned();
     process.api.sync(&format!("envoy=edge&epoch={epoch}&since=0")).await;
     let (code, passed) = checks(dir.path(), &process.api, &["--db", "kill-switch.db"]);
-    assert_eq!(passed, [["database", "ok"], ["server", "ok"], ["ready", "ok"], ["envoys", "ok"]]);
+    assert_eq!(passed, [["database", "ok"], ["server", "ok"], ["ready", "ok"], ["envoys", "ok"], ["pause", "ok"]]);
     assert_eq!(code, Some(0));
 
     let nowhere = Api::at("http://127.0.0.1:1");
     let (code, failed) = checks(dir.path(), &nowhere, &["--db", "none.db", "--envoy-admin", "http://127.0.0.1:1"]);
     assert!(failed.iter().all(|[_, status]| status == "fail"), "{failed:?}");
-    assert_eq!((code, failed.len()), (Some(1), 5));
+    assert_eq!((code, failed.len()), (Some(1), 6));
     assert!(!dir.path().join("none.db").exists(), "a check does not create the database");
 }
 

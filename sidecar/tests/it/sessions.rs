@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use agent_kill_switch::wire::{Action, StoppedSession};
 use futures_util::future::join_all;
+use kill_switch::service::Limits;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Api, START_MS, Sidecar, assert_members, key, kill, kill_with, stop, stop_with};
@@ -316,7 +317,7 @@ async fn activating_the_agent_ends_all_its_stops() {
 
 #[tokio::test]
 async fn filters_are_told_of_the_64_conversations_that_changed_last() {
-    let sidecar = Sidecar::start().await;
+    let sidecar = Sidecar::with(Limits { storm_kills: 0, ..Limits::default() }).await;
     let api = &sidecar.api;
     api.put("/v1/agents/a", json!({"scope": "session", "escalate_after": 0})).await.ok();
     for session in 1..=70 {

@@ -1,6 +1,7 @@
 //! What a store must do with either database: one suite that runs against both.
 
 pub mod alerts;
+pub mod pause;
 pub mod stops;
 
 use std::sync::Arc;
@@ -17,6 +18,10 @@ use tokio::task::JoinSet;
 use alerts::{
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
     an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,
+};
+use pause::{
+    the_latest_pause_is_read_as_it_was_saved_under_a_new_revision,
+    what_kill_reports_stopped_in_a_range_of_time_is_counted,
 };
 use stops::{
     a_stop_is_read_as_it_was_added_until_it_is_released_or_over, filters_are_told_the_latest_stop_of_each_conversation,
@@ -63,6 +68,8 @@ every_store![
     a_stop_is_read_as_it_was_added_until_it_is_released_or_over,
     filters_are_told_the_latest_stop_of_each_conversation,
     other_conversations_that_were_stopped_are_counted,
+    the_latest_pause_is_read_as_it_was_saved_under_a_new_revision,
+    what_kill_reports_stopped_in_a_range_of_time_is_counted,
     only_the_latest_scores_are_kept,
     tokens_are_read_as_they_were_added_and_revoked_once,
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,

@@ -1,4 +1,5 @@
 mod conversations;
+mod pause;
 
 use super::request::TAIL_BYTES;
 use super::*;

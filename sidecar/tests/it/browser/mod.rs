@@ -17,6 +17,7 @@ use driver::Driver;
 mod driver;
 mod hostile;
 mod live;
+mod pause;
 mod scenarios;
 mod screenshots;
 
@@ -140,7 +141,8 @@ impl Browser {
     /// Presses the button or link with this text, and waits for the page that it leads to.
     pub async fn press(&self, text: &str) {
         let path = format!(
-            "//main//*[self::button or self::a][normalize-space()='{text}'] | //header//button[normalize-space()='{text}']"
+            "//main//*[self::button or self::a][normalize-space()='{text}'] \
+             | //*[self::header or @id='pause']//button[normalize-space()='{text}']"
         );
         self.follow(Locator::XPath(&path)).await;
     }

@@ -58,6 +58,8 @@ impl Process {
         let mut command = binary();
         command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments);
         command.envs(database.map(|url| ("KILL_SWITCH_DB", url))).current_dir(dir);
+        // Many tests kill more agents within a minute than a real fleet would. Those about storms pass the option.
+        command.env("KILL_SWITCH_STORM_KILLS", "0");
         let mut process = Self::spawn(&mut command);
         process.api.enforcer = token(dir, "enforcer");
         process.api.operator = token(dir, "operator");

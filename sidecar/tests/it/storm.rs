@@ -1,0 +1,223 @@
+//! Too many kills within a minute pause the fleet, and give back what was stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use kill_switch::service::Limits;
+use kill_switch::store::Store;
+use serde_json::{Value, json};
+
+use crate::store::open_postgres;
+use crate::support::fleet::{on_both_databases, sidecar_over};
+use crate::support::postgres::database;
+use crate::support::process::{Process, binary};
+use crate::support::receiver::Receiver;
+use crate::support::{Api, Sidecar, assert_members, eventually, kill, kill_with, stop};
+
+on_both_databases![
+    the_21st_kill_within_a_minute_pauses_and_gives_all_of_them_back,
+    what_is_spread_over_time_or_done_by_a_person_is_no_storm,
+    blocks_count_once_for_each_agent_and_conversations_are_given_back,
+    agents_that_a_person_decided_about_since_are_left_alone,
+    after_a_person_resumed_the_count_starts_again,
+];
+
+async fn killed(api: &Api, numbers: std::ops::RangeInclusive<u32>) {
+    for number in numbers {
+        api.report("/v1/kills", kill(&format!("k{number}"), &format!("agent-{number}"), 1)).await.ok();
+    }
+}
+
+async fn is_paused(api: &Api) -> bool {
+    api.get("/v1/pause").await.ok()["paused"] == true
+}
+
+async fn the_21st_kill_within_a_minute_pauses_and_gives_all_of_them_back(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits::default()).await;
+    let api = &sidecar.api;
+    let receiver = Receiver::start().await;
+    api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
+    let slack = Receiver::start().await;
+    api.post("/v1/alerts", json!({"channel": "slack", "target": slack.url, "agent_id": "agent-1"})).await.ok();
+    for number in 1..=21 {
+        api.guarded(&format!("agent-{number}")).await;
+    }
+    killed(api, 1..=20).await;
+    assert!(!is_paused(api).await);
+    assert_eq!(api.agent("agent-20").await["active"], false);
+    sidecar.deliver().await;
+    assert_eq!(receiver.take().len(), 20);
+    let before = api.sync("").await.synced();
+
+    let poll = api.poll("edge", &before.epoch, before.rev).await;
+    let last = api.report("/v1/kills", kill("k21", "agent-21", 1)).await.ok();
+    assert_members(&last, json!({"outcome": "applied", "generation": 2}));
+    let (told, _) = poll.await.unwrap();
+    assert_eq!(told.paused_for_ms, 3_600_000);
+    let given_back = |agent: &&agent_kill_switch::wire::AgentPolicy| agent.active && agent.generation == 2;
+    assert_eq!(told.agents.iter().filter(given_back).count(), 21, "one answer has the pause and all agents");
+    let pause = json!({"paused": true, "cause": "storm", "actor": "kill_switch", "until": "2024-01-15T11:30:00.000Z",
+                       "reason": "21 kills within a minute, which is more than 20"});
+    assert_members(&api.get("/v1/pause").await.ok(), pause);
+    for number in 1..=21 {
+        let agent = api.agent(&format!("agent-{number}")).await;
+        assert_members(&agent, json!({"active": true, "deactivated_by": null, "generation": 2}));
+    }
+    let [event] = api.events("event_type=paused").await.try_into().unwrap();
+    assert_members(&event, json!({"kills": 21, "agents_given_back": 21, "sessions_given_back": 0, "cause": "storm"}));
+    assert_eq!(event["given_back"].as_array().unwrap().len(), 21);
+    let activated = api.events("event_type=activated").await;
+    assert_eq!((activated.len(), &activated[0]["was_deactivated_by"]), (21, &json!("kill_switch")));
+
+    sidecar.deliver().await;
+    let mut notices: Vec<_> = receiver.take().iter().map(|one| one.json()).collect();
+    notices.retain(|notice| notice["type"] != "agent.kill_switch");
+    let [notice] = notices.try_into().unwrap();
+    assert_eq!(notice["type"], "fleet.paused", "one notice, and none for each agent");
+    assert_members(&notice["data"], json!({"agents_given_back": 21, "cause": "storm", "dry_run": false}));
+
+    let text = slack.take().pop().unwrap().json()["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("*The kill switch was paused by a storm of kills: 21 agents given back*"), "{text}");
+    assert!(text.contains("Why: 21 kills within a minute, which is more than 20"), "{text}");
+
+    let late = api.report("/v1/kills", kill("k22", "agent-1", 2)).await.ok();
+    assert_members(&late, json!({"outcome": "observed", "generation": 3}));
+    assert_eq!(api.events("event_type=paused").await.len(), 1);
+}
+
+async fn what_is_spread_over_time_or_done_by_a_person_is_no_storm(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits::default()).await;
+    let api = &sidecar.api;
+    killed(api, 1..=20).await;
+    sidecar.pass(60);
+    killed(api, 21..=40).await;
+    for number in 50..=75 {
+        let path = format!("/v1/agents/agent-{number}");
+        api.put(&path, json!({})).await.ok();
+        api.post(&format!("{path}/deactivate"), json!({})).await.ok();
+    }
+    for number in 80..=105 {
+        let observed = kill_with(&format!("k{number}"), &format!("agent-{number}"), 1, json!({"action": "observe"}));
+        api.report("/v1/kills", observed).await.ok();
+    }
+    for copy in 0..30 {
+        api.report("/v1/kills", kill(&format!("copy-{copy}"), "agent-40", 1)).await.ok();
+    }
+    assert!(!is_paused(api).await);
+    assert_eq!(api.agent("agent-1").await["active"], false);
+    // The clock is set back by an hour: what was reported before does not count as the last minute.
+    sidecar.clock.fetch_sub(3_600_000, std::sync::atomic::Ordering::SeqCst);
+    killed(api, 201..=201).await;
+    assert!(!is_paused(api).await);
+}
+
+async fn blocks_count_once_for_each_agent_and_conversations_are_given_back(store: Arc<Store>) {
+    let limits = Limits { storm_kills: 3, storm_pause: Duration::from_secs(60), ..Limits::default() };
+    let sidecar = sidecar_over(store, limits).await;
+    let api = &sidecar.api;
+    api.put("/v1/agents/blocked", json!({"action": "block", "kill_switch_enabled": true})).await.ok();
+    api.put("/v1/agents/chats", json!({"scope": "session", "escalate_after": 0})).await.ok();
+    for block in 0..10 {
+        let report = kill_with(&format!("b{block}"), "blocked", 1, json!({"action": "block"}));
+        assert_eq!(api.report("/v1/kills", report).await.ok()["outcome"], "blocked");
+    }
+    for session in 1..=2 {
+        api.report("/v1/kills", stop(&format!("s{session}"), "chats", session)).await.ok();
+    }
+    assert!(!is_paused(api).await, "one agent in a tight loop and two conversations are three");
+    api.report("/v1/kills", stop("s3", "chats", 3)).await.ok();
+    assert!(is_paused(api).await);
+    assert_members(&api.agent("blocked").await, json!({"active": true, "generation": 2}));
+    assert_members(&api.agent("chats").await, json!({"active": true, "generation": 1}));
+    assert_eq!(api.get("/v1/agents/chats/sessions").await.ok()["sessions"], json!([]));
+    let [event] = api.events("event_type=paused").await.try_into().unwrap();
+    assert_members(&event, json!({"kills": 4, "agents_given_back": 1, "sessions_given_back": 3}));
+    assert_eq!(api.events("event_type=session_resumed").await.len(), 3);
+    assert_eq!(api.events("event_type=activated").await[0]["was_blocked"], true);
+    let synced = api.sync("").await.synced();
+    assert_eq!(synced.paused_for_ms, 60_000);
+    let chats = synced.agents.iter().find(|agent| agent.agent_id == "chats").unwrap();
+    assert!(chats.stopped_sessions.iter().all(|told| (told.until_ms, told.releases) == (0, 1)), "{chats:?}");
+}
+
+async fn agents_that_a_person_decided_about_since_are_left_alone(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 3, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    killed(api, 1..=3).await;
+    for verb in ["activate", "deactivate"] {
+        api.post(&format!("/v1/agents/agent-1/{verb}"), json!({})).await.ok();
+    }
+    api.delete("/v1/agents/agent-2").await.ok();
+    killed(api, 4..=4).await;
+    assert!(is_paused(api).await);
+    assert_members(&api.agent("agent-1").await, json!({"active": false, "deactivated_by": "manual", "generation": 2}));
+    api.get("/v1/agents/agent-2").await.problem(404);
+    for id in ["agent-3", "agent-4"] {
+        assert_members(&api.agent(id).await, json!({"active": true, "generation": 2}));
+    }
+}
+
+async fn after_a_person_resumed_the_count_starts_again(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 3, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    killed(api, 1..=4).await;
+    assert!(is_paused(api).await);
+    api.delete("/v1/pause").await.ok();
+    sidecar.clock.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    killed(api, 5..=7).await;
+    assert!(!is_paused(api).await, "the kills before the pause do not count again");
+    assert_eq!(api.agent("agent-7").await["active"], false);
+    killed(api, 8..=8).await;
+    assert!(is_paused(api).await);
+    assert_eq!(api.events("event_type=paused").await.len(), 2);
+}
+
+#[tokio::test]
+async fn storms_can_be_switched_off() {
+    let sidecar = Sidecar::with(Limits { storm_kills: 0, ..Limits::default() }).await;
+    killed(&sidecar.api, 1..=60).await;
+    assert!(!is_paused(&sidecar.api).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_over_two_replicas_pauses_once() {
+    let Some(url) = database().await else { return };
+    let a = sidecar_over(open_postgres(&url).await, Limits::default()).await;
+    let b = sidecar_over(open_postgres(&url).await, Limits::default()).await;
+    let reports = (1..=30).map(|number| {
+        let api = if number % 2 == 0 { &a.api } else { &b.api };
+        api.report("/v1/kills", kill(&format!("k{number}"), &format!("agent-{number}"), 1))
+    });
+    let receipts: Vec<Value> = join_all(reports).await.into_iter().map(crate::support::Answer::ok).collect();
+    let with = |outcome: &str| receipts.iter().filter(|receipt| receipt["outcome"] == outcome).count();
+    assert_eq!((with("applied"), with("observed")), (21, 9));
+    for api in [&a.api, &b.api] {
+        let [event] = api.events("event_type=paused").await.try_into().unwrap();
+        assert_members(&event, json!({"kills": 21, "agents_given_back": 21}));
+        for number in 1..=30 {
+            let agent = api.agent(&format!("agent-{number}")).await;
+            assert_members(&agent, json!({"active": true, "generation": 2}));
+        }
+    }
+    // The other replica learns of it, as of every change.
+    let follower = tokio::spawn({
+        let service = Arc::clone(&b.service);
+        async move { service.follow().await }
+    });
+    eventually("the other replica tells filters", || async { b.api.sync("").await.synced().paused_for_ms > 0 }).await;
+    follower.abort();
+}
+
+#[tokio::test]
+async fn the_options_of_the_server_set_the_limit_and_the_length() {
+    let (_dir, process) = Process::start_in_new_dir(&["--storm-kills", "2", "--storm-pause", "5m"]);
+    killed(&process.api, 1..=3).await;
+    let pause = process.api.get("/v1/pause").await.ok();
+    assert_eq!(pause["reason"], "3 kills within a minute, which is more than 2");
+    let ms = |member: &str| kill_switch::clock::parse_rfc3339(pause[member].as_str().unwrap()).unwrap();
+    assert_eq!(ms("until") - ms("since"), 300_000);
+    let refused = binary().args(["serve", "--storm-pause", "8d"]).output().unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("--storm-pause") && error.contains("must be from 1s to 7d"), "{error}");
+}
