@@ -52,9 +52,11 @@ impl Headers {
     }
 }
 
-/// Whether the value of a `content-encoding` header names a compression.
+/// Whether the value of a `content-encoding` header names a compression. Names are not case-sensitive, and `identity` means
+/// none.
 pub fn is_compressed(value: &[u8]) -> bool {
-    !value.is_empty() && value != b"identity"
+    let coding = value.trim_ascii();
+    !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
 }
 
 /// Parses ASCII digits, with white space around them. Returns `None` if there is anything else, or if the number is too
@@ -77,6 +79,16 @@ mod tests {
         }
         for text in ["", " ", "-1", "+1", "1.5", "0x1", "12 3", "18446744073709551616", "\u{663}"] {
             assert_eq!(parse_number(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn identity_is_no_compression_however_it_is_written() {
+        for value in ["", " ", "identity", "Identity", " IDENTITY "] {
+            assert!(!is_compressed(value.as_bytes()), "{value:?}");
+        }
+        for value in ["gzip", "identity, gzip", "br", "identity2", "\u{fffd}"] {
+            assert!(is_compressed(value.as_bytes()), "{value:?}");
         }
     }
 
