@@ -45,6 +45,8 @@ pub struct Config {
     pub require_agent: bool,
     /// What happens to requests before the first policy has arrived.
     pub on_no_policy: OnNoPolicy,
+    /// What happens to requests of guarded agents that cannot be judged.
+    pub on_unjudged: OnUnjudged,
     /// Whether requests of unknown APIs are compared as well.
     pub judge_unknown: bool,
     /// Where the id of a conversation is looked for. The first hit wins.
@@ -85,6 +87,10 @@ pub enum OnNoPolicy {
     /// They are refused.
     Deny,
 }
+
+/// What happens to requests of guarded agents that cannot be judged: `on_unjudged`. The values are those of `on_no_policy`, and
+/// so is the type, because the code that reads a setting is compiled for every type.
+pub type OnUnjudged = OnNoPolicy;
 
 /// Which phase holds a request until there is a verdict: `hold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +158,11 @@ impl Config {
                 "on_no_policy",
                 raw.on_no_policy,
                 [("allow", OnNoPolicy::Allow), ("deny", OnNoPolicy::Deny)],
+            )?,
+            on_unjudged: choice(
+                "on_unjudged",
+                raw.on_unjudged,
+                [("allow", OnUnjudged::Allow), ("deny", OnUnjudged::Deny)],
             )?,
             judge_unknown: flag("judge_unknown", raw.judge_unknown, false)?,
             session: session::sources(raw.session, raw.session_header)?,
