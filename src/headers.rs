@@ -32,7 +32,13 @@ impl Headers {
 
     /// Returns the first header of this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.iter().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
+        self.get_other(name, None)
+    }
+
+    /// Returns the first header of this name whose value is not `known`.
+    #[inline(never)] // compiled once
+    pub fn get_other(&self, name: &str, known: Option<&[u8]>) -> Option<&[u8]> {
+        self.iter().find(|(own, value)| *own == name.as_bytes() && Some(*value) != known).map(|(_, value)| value)
     }
 
     /// Returns all headers in their order.

@@ -62,14 +62,8 @@ const CONFLICT: &[u8] = b"two different values";
 /// Returns the value of a header, or `Some(None)` if the request has the header more than once with different values. A
 /// request that names two agents could be counted as one of them here and taken for the other by the upstream.
 fn single<'a>(headers: &'a Headers, name: &str) -> Option<Option<&'a [u8]>> {
-    let mut found = None;
-    for (_, value) in headers.iter().filter(|(known, _)| *known == name.as_bytes()) {
-        match found {
-            Some(first) if first != value => return Some(None),
-            _ => found = Some(value),
-        }
-    }
-    found.map(Some)
+    let first = headers.get(name)?;
+    Some(headers.get_other(name, Some(first)).is_none().then_some(first))
 }
 
 /// Splits `/agents/<id>/v1/messages` into the id and the path without prefix and id.

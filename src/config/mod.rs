@@ -147,6 +147,8 @@ impl Config {
     fn from_raw(raw: RawConfig, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let max_request_bytes = whole("max_request_bytes", raw.max_request_bytes, 8 << 20, 1 << 10..=16 << 20)?;
         let max_event_bytes = whole("max_event_bytes", raw.max_event_bytes, 256 << 10, 1 << 10..=4 << 20)?;
+        let allow_or_deny = [("allow", OnUnjudged::Allow), ("deny", OnUnjudged::Deny)];
+        let on_unjudged = choice("on_unjudged", raw.on_unjudged, allow_or_deny)?;
         let dashboard_url = text("dashboard_url", raw.dashboard_url, &rules::URL)?;
         Ok(Self {
             cluster: required_text("cluster", raw.cluster, &rules::CLUSTER)?,
@@ -159,11 +161,7 @@ impl Config {
                 raw.on_no_policy,
                 [("allow", OnNoPolicy::Allow), ("deny", OnNoPolicy::Deny)],
             )?,
-            on_unjudged: choice(
-                "on_unjudged",
-                raw.on_unjudged,
-                [("allow", OnUnjudged::Allow), ("deny", OnUnjudged::Deny)],
-            )?,
+            on_unjudged,
             judge_unknown: flag("judge_unknown", raw.judge_unknown, false)?,
             session: session::sources(raw.session, raw.session_header)?,
             session_slots: whole("session_slots", raw.session_slots, 256, 1..=4096)?,
