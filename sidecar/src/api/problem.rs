@@ -11,7 +11,7 @@ use crate::service::Error;
 
 /// An error answer.
 #[derive(Debug, Serialize)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The name of the status.
     title: &'static str,
     status: u16,
@@ -27,7 +27,7 @@ pub(super) struct Problem {
 pub(super) type Result<T> = std::result::Result<T, Problem>;
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
@@ -41,7 +41,7 @@ impl Problem {
         Self { field: Some(field.into()), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
 
-    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }

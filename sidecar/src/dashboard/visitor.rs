@@ -8,6 +8,7 @@ use cookie::{Cookie, SameSite};
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
+use crate::api::identified::OnIdentified;
 use crate::service::{Caller, Identity, Precondition};
 
 /// A visitor who is signed in.
@@ -37,6 +38,7 @@ impl FromRequestParts<Dashboard> for Visitor {
         };
         let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
         let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
+        OnIdentified::call(&parts.extensions);
         let form_key = dashboard.service.form_key(&cookie);
         Ok(Self { who, cookie, form_key })
     }

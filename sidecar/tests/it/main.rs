@@ -11,6 +11,7 @@ mod browser;
 mod cancelled;
 mod cli;
 mod configuration;
+mod connections;
 mod crash;
 mod dashboard;
 mod deactivation;
