@@ -126,7 +126,7 @@ mod tests {
         for at in 0..200 {
             let mut text = "x".repeat(200);
             text.insert(at, '\u{200B}');
-            text.insert_str((at + 70) % 199, "é");
+            text.insert((at + 70) % 199, 'é');
             let mut bytes = text.clone().into_bytes();
             let len = remove_invisible(&mut bytes);
             assert_eq!(&bytes[..len], text.replace('\u{200B}', "").as_bytes(), "{at}");

@@ -91,9 +91,8 @@ impl Refusal<'_> {
                  kill switch's sidecar can be reached."
             ),
             Cause::Unjudged { because } => format!(
-                "This call of {} cannot be checked for loops: {because}. It was not forwarded, because the kill switch in \
-                 front of this API is configured to refuse such calls.",
-                self.agent_id.map_or("this agent".into(), |id| format!("agent {}", shortened(id)))
+                "{agent} sent a call that cannot be checked for loops: {because}. This call was not forwarded, because \
+                 the kill switch in front of this API is configured to refuse such calls."
             ),
             Cause::MissingAgent => "This call names no agent, and the kill switch in front of this API is configured \
                  to require one. The operator knows how agents identify themselves here."

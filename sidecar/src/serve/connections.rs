@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn the_limit_leaves_files_for_everything_else() {
         assert_eq!(limit(Some(7)), 7);
-        let files = file_limit().unwrap();
-        assert!(limit(None) as u64 + OTHER_FILES + RESERVED as u64 <= files.max(1024));
+        let files = file_limit().unwrap_or(u64::MAX);
+        assert!(limit(None) as u64 + OTHER_FILES + RESERVED as u64 <= files.max(1024), "{files}");
     }
 }

@@ -147,12 +147,15 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
     let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
+    let max_connections = connections::limit(options.max_connections);
+    let (idle_timeout, trusted_proxies) = (options.idle_timeout, options.trusted_proxies);
+    tracing::info!(max_connections, ?idle_timeout, ?trusted_proxies, "accepting connections");
     let server = http::Server {
         app: if tls.is_some() { tls::with_strict_transport_security(app) } else { app },
         tls,
-        connections: connections::Connections::new(connections::limit(options.max_connections)),
-        trusted_proxies: options.trusted_proxies.into(),
-        idle_timeout: options.idle_timeout,
+        connections: connections::Connections::new(max_connections),
+        trusted_proxies: trusted_proxies.into(),
+        idle_timeout,
     };
     listen(listener, server, &service).await;
     if let Err(error) = service.write_observations().await {

@@ -31,7 +31,7 @@ fn what_the_headers_tell_to_be_unreadable_is_refused() {
         assert_eq!(body["error"]["type"], "permission_error");
         let message = body["error"]["message"].as_str().unwrap();
         assert!(
-            message.starts_with("This call of agent a cannot be checked") && message.contains(because),
+            message.starts_with("Agent a sent a call that cannot be checked") && message.contains(because),
             "{message}"
         );
     }
