@@ -17,10 +17,10 @@
 //! The first byte of a character is never a later byte of another one, so these bytes can be searched for without decoding
 //! the text. Text in ASCII costs one test for every 64 bytes.
 
-use crate::scan::lanes::{at_least, is_ascii};
+use crate::scan::lanes::{Lanes, is_ascii};
 
-/// The lowest byte that a character beyond ASCII can begin with.
-const LOWEST_LEAD: u8 = 0xC2;
+/// The bytes with which invisible characters begin. Few others do, so that only few characters are looked at.
+const LEADS: [u8; 4] = [0xC2, 0xE2, 0xEF, 0xF3];
 
 /// Moves the visible bytes to the front and returns how many there are.
 pub fn remove_invisible(text: &mut [u8]) -> usize {
@@ -35,7 +35,7 @@ pub fn undecided(text: &[u8]) -> usize {
     let mut len = 0;
     for &byte in text.iter().rev().take(3) {
         len += 1;
-        if byte >= LOWEST_LEAD {
+        if byte >= 0xC2 {
             let needed = 2 + usize::from(byte >= 0xE0) + usize::from(byte >= 0xF0);
             return if len < needed { len } else { 0 };
         }
@@ -53,13 +53,22 @@ fn first_invisible(text: &[u8]) -> Option<usize> {
             return Some(found);
         }
     }
+    if rest.is_ascii() {
+        return None;
+    }
     let start = text.len() - rest.len();
-    if rest.is_ascii() { None } else { (start..text.len()).find(|&at| invisible_len(text, at) > 0) }
+    let is_invisible = |&(at, lead): &(usize, &u8)| LEADS.contains(lead) && invisible_len(text, start + at) > 0;
+    rest.iter().enumerate().find(is_invisible).map(|(at, _)| start + at)
 }
 
 #[inline(never)] // so that the loop over ASCII stays small
 fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> {
-    let mut leads = at_least(group, LOWEST_LEAD);
+    let (parts, _) = group.as_chunks::<16>();
+    let leads_in = |part: &[u8; 16]| {
+        let equal = |lanes: Lanes| LEADS.iter().fold(0, |mask, &lead| mask | lanes.equal(lead));
+        Lanes::at_start_of(part).map_or(0, equal)
+    };
+    let mut leads = parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(leads_in(part)));
     while leads != 0 {
         let at = start + leads.trailing_zeros() as usize;
         if invisible_len(text, at) > 0 {
