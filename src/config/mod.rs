@@ -88,8 +88,8 @@ pub enum OnNoPolicy {
     Deny,
 }
 
-/// What happens to requests of guarded agents that cannot be judged: `on_unjudged`. The values are those of `on_no_policy`, and
-/// so is the type, because the code that reads a setting is compiled for every type.
+/// What happens to requests of guarded agents that cannot be judged: `on_unjudged`. The values are those of `on_no_policy`,
+/// and so is the type, because the code that reads a setting is compiled for every type.
 pub type OnUnjudged = OnNoPolicy;
 
 /// Which phase holds a request until there is a verdict: `hold`.

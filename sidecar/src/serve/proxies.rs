@@ -1,8 +1,8 @@
 //! The address of a client behind a proxy.
 //!
 //! Behind an ingress or a load balancer all requests come from the same address, and a limit per address would be a limit
-//! for everybody. Such a proxy appends the address of its client to `X-Forwarded-For`. A client can send this header too, so
-//! only what was appended by a proxy that the operator trusts is believed.
+//! for everybody. Such a proxy appends the address of its client to `X-Forwarded-For`. A client can send this header too,
+//! so only what was appended by a proxy that the operator trusts is believed.
 
 use std::net::{IpAddr, SocketAddr};
 
