@@ -32,7 +32,13 @@ impl Headers {
 
     /// Returns the first header of this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.iter().find(|(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
+        self.get_other(name, None)
+    }
+
+    /// Returns the first header of this name whose value is not `known`.
+    #[inline(never)] // compiled once
+    pub fn get_other(&self, name: &str, known: Option<&[u8]>) -> Option<&[u8]> {
+        self.iter().find(|(own, value)| *own == name.as_bytes() && Some(*value) != known).map(|(_, value)| value)
     }
 
     /// Returns all headers in their order.
@@ -52,9 +58,11 @@ impl Headers {
     }
 }
 
-/// Whether the value of a `content-encoding` header names a compression.
+/// Whether the value of a `content-encoding` header names a compression. Names are not case-sensitive, and `identity` means
+/// none.
 pub fn is_compressed(value: &[u8]) -> bool {
-    !value.is_empty() && value != b"identity"
+    let coding = value.trim_ascii();
+    !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
 }
 
 /// Parses ASCII digits, with white space around them. Returns `None` if there is anything else, or if the number is too
@@ -77,6 +85,16 @@ mod tests {
         }
         for text in ["", " ", "-1", "+1", "1.5", "0x1", "12 3", "18446744073709551616", "\u{663}"] {
             assert_eq!(parse_number(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn identity_is_no_compression_however_it_is_written() {
+        for value in ["", " ", "identity", "Identity", " IDENTITY "] {
+            assert!(!is_compressed(value.as_bytes()), "{value:?}");
+        }
+        for value in ["gzip", "identity, gzip", "br", "identity2", "\u{fffd}"] {
+            assert!(is_compressed(value.as_bytes()), "{value:?}");
         }
     }
 

@@ -20,10 +20,11 @@ pub enum Identity {
     Bad(Vec<u8>),
 }
 
-/// Checks an agent id: 1 to 128 bytes of `[A-Za-z0-9._:@/-]`.
+/// Checks an agent id: 1 to 128 bytes of `[A-Za-z0-9._:@/-]`. `.` and `..` are not ids: in the path of a URL they mean a
+/// folder, also if they are percent-encoded, so the agent's page could not be reached.
 pub fn is_agent_id(id: &[u8]) -> bool {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"._:@/-".contains(b);
-    (1..=128).contains(&id.len()) && id.iter().all(allowed)
+    (1..=128).contains(&id.len()) && id.iter().all(allowed) && id != b"." && id != b".."
 }
 
 /// Looks for the agent id. If the path must be forwarded without the id, it is rewritten and the headers are read again.
@@ -38,12 +39,12 @@ pub fn identify(sources: &[AgentSource], headers: &mut Headers, host: &impl Stre
 
 fn read(source: &AgentSource, headers: &mut Headers, host: &impl StreamHost) -> Option<Vec<u8>> {
     match source {
-        AgentSource::Header(name) => headers.get(name).map(<[u8]>::to_vec),
+        AgentSource::Header(name) => single(headers, name).map(|id| id.unwrap_or(CONFLICT).to_vec()),
         AgentSource::Property(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             host.property(&path).filter(|value| !value.is_empty())
         }
-        AgentSource::ApiKey(header) => headers.get(header).map(key_id),
+        AgentSource::ApiKey(name) => single(headers, name).map(|key| key.map_or_else(|| CONFLICT.to_vec(), key_id)),
         AgentSource::PathPrefix { prefix, forwarded } => {
             let (id, rest) = split_path(headers.get(":path")?, prefix)?;
             if *forwarded == Forwarded::Stripped {
@@ -53,6 +54,16 @@ fn read(source: &AgentSource, headers: &mut Headers, host: &impl StreamHost) -> 
             Some(id)
         }
     }
+}
+
+/// Stands for the id of a request that has several. It is not a valid id.
+const CONFLICT: &[u8] = b"two different values";
+
+/// Returns the value of a header, or `Some(None)` if the request has the header more than once with different values. A
+/// request that names two agents could be counted as one of them here and taken for the other by the upstream.
+fn single<'a>(headers: &'a Headers, name: &str) -> Option<Option<&'a [u8]>> {
+    let first = headers.get(name)?;
+    Some(headers.get_other(name, Some(first)).is_none().then_some(first))
 }
 
 /// Splits `/agents/<id>/v1/messages` into the id and the path without prefix and id.
@@ -87,10 +98,10 @@ mod tests {
 
     #[test]
     fn agent_ids_are_short_and_have_no_special_characters() {
-        for id in ["a", "team/bot-7", "svc:a@b.c_d", &"x".repeat(128)] {
+        for id in ["a", "team/bot-7", "svc:a@b.c_d", "...", ".a", "a/..", &"x".repeat(128)] {
             assert!(is_agent_id(id.as_bytes()), "{id}");
         }
-        for id in ["", "a b", "a\n", "é", "a\"b", &"x".repeat(129)] {
+        for id in ["", "a b", "a\n", "é", "a\"b", ".", "..", &"x".repeat(129)] {
             assert!(!is_agent_id(id.as_bytes()), "{id}");
         }
     }

@@ -11,8 +11,8 @@
 //!    is forwarded, and the answer is read as it streams past and attached to its call.
 //!
 //! Off the way: [`config`] is the filter's configuration, [`policy`] the settings of an agent, [`wire`] the types that are
-//! exchanged with the sidecar, [`worker`] what the streams of one worker share, [`pause`] the pause of the whole fleet, [`metrics`] what is
-//! counted.
+//! exchanged with the sidecar, [`worker`] what the streams of one worker share, [`pause`] the pause of the whole fleet,
+//! [`metrics`] what is counted, [`printable`] how text from outside is shown to people.
 
 pub mod agent;
 pub mod codec;
@@ -27,6 +27,7 @@ pub mod link;
 pub mod metrics;
 pub mod pause;
 pub mod policy;
+pub mod printable;
 pub mod reply;
 pub mod scan;
 pub mod session;

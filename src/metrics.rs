@@ -52,6 +52,8 @@ pub enum Outcome {
     RefusedAgentId,
     /// It was refused because its conversation was stopped.
     RefusedSession,
+    /// It was refused because it cannot be judged.
+    RefusedUnjudged,
     /// It completed a loop and was refused.
     Tripped,
     /// It has no body.
@@ -64,7 +66,7 @@ pub enum Outcome {
     Compressed,
     /// It is an upgrade, a tunnel or gRPC.
     NotHttp,
-    /// Its body begins like JSON and is not valid JSON.
+    /// Its body begins like JSON, or is sent to the path of a call, and is not valid JSON.
     Malformed,
     /// Too many workers wrote the same window at once.
     Contended,
@@ -73,7 +75,7 @@ pub enum Outcome {
 }
 
 /// Every outcome with the name of its counter.
-pub const OUTCOMES: [(Outcome, &str); 20] = [
+pub const OUTCOMES: [(Outcome, &str); 21] = [
     (Outcome::Allowed, "kill_switch.requests.allowed"),
     (Outcome::Off, "kill_switch.requests.off"),
     (Outcome::UnknownAgent, "kill_switch.requests.unknown_agent"),
@@ -85,6 +87,7 @@ pub const OUTCOMES: [(Outcome, &str); 20] = [
     (Outcome::RefusedNoPolicy, "kill_switch.requests.refused_no_policy"),
     (Outcome::RefusedAgentId, "kill_switch.requests.refused_agent_id"),
     (Outcome::RefusedSession, "kill_switch.requests.refused_session"),
+    (Outcome::RefusedUnjudged, "kill_switch.requests.refused_unjudged"),
     (Outcome::Tripped, "kill_switch.requests.tripped"),
     (Outcome::Empty, "kill_switch.requests.empty"),
     (Outcome::NotACall, "kill_switch.requests.not_a_call"),
@@ -154,6 +157,28 @@ mod tests {
     fn the_index_of_every_metric_is_its_position() {
         for (index, (metric, name, _)) in all().enumerate() {
             assert_eq!(metric.index(), index, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_alert_rule_covers_every_outcome_of_a_request_that_cannot_be_judged() {
+        let rules = include_str!("../deploy/prometheus/rules.yaml");
+        let (_, rule) = rules.split_once("alert: KillSwitchUnjudged").unwrap();
+        let (_, outcomes) = rule.split_once("outcome=~\"").unwrap();
+        let covered: Vec<_> = outcomes.split('"').next().unwrap().split('|').collect();
+        for (outcome, name) in OUTCOMES {
+            let is_unjudged = match outcome {
+                Outcome::TooLarge | Outcome::Compressed | Outcome::NotHttp | Outcome::Malformed => true,
+                Outcome::Contended | Outcome::RefusedUnjudged => true,
+                Outcome::Allowed | Outcome::Redirected | Outcome::Tripped | Outcome::Empty | Outcome::NotACall => false,
+                Outcome::Off | Outcome::UnknownAgent | Outcome::NoAgent | Outcome::BadAgentId => false,
+                // The rule KillSwitchWithoutPolicy reports these.
+                Outcome::NoPolicy | Outcome::RefusedNoPolicy => false,
+                Outcome::RefusedInactive | Outcome::RefusedBlocked | Outcome::RefusedAgentId => false,
+                Outcome::RefusedSession => false,
+            };
+            let name = name.rsplit('.').next().unwrap();
+            assert_eq!(covered.contains(&name), is_unjudged, "{name}");
         }
     }
 

@@ -40,6 +40,10 @@ fn volatile_text_becomes_placeholders() {
         ("Größe: ÄRGER", "größe: ärger"),
         ("订单12345在2024-01-15T10:30:00Z的550e8400-e29b-41d4-a716-446655440000", "订单<NUM>在<TS>的<ID>"),
         ("“quoted” – dashed", "“quoted” – dashed"),
+        ("w\u{200B}or\u{AD}d 1\u{2060}2 gr\u{FE0F}ö\u{E0041}ße", "word <NUM> größe"),
+        ("2024\u{200D}-01-15 550e8400\u{202E}-e29b-41d4-a716-4466\u{FEFF}55440000", "<TS> <ID>"),
+        ("#\u{2066}7\u{2069} \u{200F}", "#<NUM>"),
+        ("\u{200B}", ""),
     ];
     for (text, expected) in cases {
         assert_eq!(normalised(text.as_bytes()), expected, "{text:?}");
@@ -62,6 +66,23 @@ fn texts_that_differ_only_in_volatile_parts_have_one_fingerprint() {
     ];
     for (a, b) in pairs {
         assert_eq!(fingerprint(a).simhash, fingerprint(b).simhash, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn invisible_characters_do_not_change_the_fingerprint() {
+    let text = "Has order #12345 been shipped by now, 还是没有，und wenn nein, wieso wurde er nicht verschickt?";
+    let invisible = ['\u{200B}', '\u{200D}', '\u{2060}', '\u{FEFF}', '\u{AD}', '\u{FE0F}', '\u{E0061}', '\u{202E}'];
+    for (seed, character) in invisible.into_iter().enumerate() {
+        let is_place = |index: usize| (index * 7 + seed).is_multiple_of(5);
+        let hidden: String = text
+            .chars()
+            .enumerate()
+            .flat_map(|(index, c)| [Some(c), is_place(index).then_some(character)])
+            .flatten()
+            .collect();
+        assert_ne!(hidden, text);
+        assert_eq!(fingerprint(&hidden), fingerprint(text), "{character:?}");
     }
 }
 
@@ -106,6 +127,7 @@ fn text() -> impl Strategy<Value = String> {
         "[\\u{80}-\\u{24f}]{1,5}",
         "[а-яА-Я]{1,40}",
         "[\\u{4e00}-\\u{4e40}\\u{3000}-\\u{3020}\\u{1f600}]{1,30}",
+        "[\\u{ad}\\u{200b}-\\u{200f}\\u{202a}-\\u{202e}\\u{2060}-\\u{206f}\\u{fe00}-\\u{fe0f}\\u{feff}\\u{e0000}-\\u{e01ef}]{1,3}",
         "\\PC{0,8}",
     ];
     prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())

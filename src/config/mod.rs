@@ -45,6 +45,8 @@ pub struct Config {
     pub require_agent: bool,
     /// What happens to requests before the first policy has arrived.
     pub on_no_policy: OnNoPolicy,
+    /// What happens to requests of guarded agents that cannot be judged.
+    pub on_unjudged: OnUnjudged,
     /// Whether requests of unknown APIs are compared as well.
     pub judge_unknown: bool,
     /// Where the id of a conversation is looked for. The first hit wins.
@@ -85,6 +87,10 @@ pub enum OnNoPolicy {
     /// They are refused.
     Deny,
 }
+
+/// What happens to requests of guarded agents that cannot be judged: `on_unjudged`. The values are those of `on_no_policy`,
+/// and so is the type, because the code that reads a setting is compiled for every type.
+pub type OnUnjudged = OnNoPolicy;
 
 /// Which phase holds a request until there is a verdict: `hold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +147,8 @@ impl Config {
     fn from_raw(raw: RawConfig, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let max_request_bytes = whole("max_request_bytes", raw.max_request_bytes, 8 << 20, 1 << 10..=16 << 20)?;
         let max_event_bytes = whole("max_event_bytes", raw.max_event_bytes, 256 << 10, 1 << 10..=4 << 20)?;
+        let allow_or_deny = [("allow", OnUnjudged::Allow), ("deny", OnUnjudged::Deny)];
+        let on_unjudged = choice("on_unjudged", raw.on_unjudged, allow_or_deny)?;
         let dashboard_url = text("dashboard_url", raw.dashboard_url, &rules::URL)?;
         Ok(Self {
             cluster: required_text("cluster", raw.cluster, &rules::CLUSTER)?,
@@ -153,6 +161,7 @@ impl Config {
                 raw.on_no_policy,
                 [("allow", OnNoPolicy::Allow), ("deny", OnNoPolicy::Deny)],
             )?,
+            on_unjudged,
             judge_unknown: flag("judge_unknown", raw.judge_unknown, false)?,
             session: session::sources(raw.session, raw.session_header)?,
             session_slots: whole("session_slots", raw.session_slots, 256, 1..=4096)?,

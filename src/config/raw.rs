@@ -24,6 +24,7 @@ pub(super) struct RawConfig<'a> {
     pub agent_id: Setting<'a>,
     pub require_agent: Setting<'a>,
     pub on_no_policy: Setting<'a>,
+    pub on_unjudged: Setting<'a>,
     pub judge_unknown: Setting<'a>,
     pub session: Setting<'a>,
     pub session_header: Setting<'a>,

@@ -27,6 +27,7 @@ fn a_cluster_is_enough_and_everything_else_has_its_default() {
     assert_eq!(config.agent_id, [AgentSource::Header("x-agent-id".into())]);
     assert!(!config.require_agent);
     assert_eq!(config.on_no_policy, OnNoPolicy::Allow);
+    assert_eq!(config.on_unjudged, OnUnjudged::Allow);
     assert_eq!((config.session.of_headers.len(), config.session.of_body.len()), (9, 11));
     assert!(!config.judge_unknown);
     assert_eq!((config.session_slots, config.max_session_bytes), (256, 64 << 20));
@@ -49,7 +50,7 @@ fn every_field_can_be_set() {
         r#""authority": "ks.ops:8080", "token": "s3cret",
            "agent_id": [{"header": "X-Agent"}, {"path_prefix": "/agents/"}, {"path_prefix": "/a/", "strip": false},
                         {"property": ["connection", "uri_san_peer_certificate"]}, {"api_key": "Authorization"}],
-           "require_agent": true, "on_no_policy": "deny", "session_header": "X-Session", "session_slots": 64,
+           "require_agent": true, "on_no_policy": "deny", "on_unjudged": "deny", "session_header": "X-Session", "session_slots": 64,
            "hold": "body", "max_request_bytes": 16777216, "max_event_bytes": 1024, "accept_encoding": "keep",
            "patterns": [{"pattern": "TCK-\\d+", "placeholder": "<TICKET>"}], "inactive_reply": "completion",
            "dashboard_url": "https://ks.example/", "evidence": "excerpt", "envoy_name": "edge-1",
@@ -67,6 +68,7 @@ fn every_field_can_be_set() {
     assert_eq!(config.agent_id, sources);
     assert!(config.require_agent);
     assert_eq!(config.on_no_policy, OnNoPolicy::Deny);
+    assert_eq!(config.on_unjudged, OnUnjudged::Deny);
     assert_eq!(config.session.of_headers, [(0, SessionSource::Header("x-session".to_owned()))]);
     assert_eq!(config.session_slots, 64);
     assert_eq!(config.hold, Hold::Body);
@@ -172,6 +174,7 @@ fn a_wrong_name_type_or_value_names_field_value_and_bounds() {
         (r#""require_agent": "yes""#, r#"require_agent ("yes") must be true or false"#),
         (r#""hold": "trailers""#, r#"hold ("trailers") must be headers or body"#),
         (r#""on_no_policy": "Deny""#, r#"on_no_policy ("Deny") must be allow or deny"#),
+        (r#""on_unjudged": true"#, "on_unjudged (true) must be allow or deny"),
         (r#""inactive_reply": true"#, "inactive_reply (true) must be error or completion"),
         (r#""evidence": {}"#, "evidence (an object) must be none or excerpt"),
         (r#""accept_encoding": "gzip""#, r#"accept_encoding ("gzip") must be identity or keep"#),

@@ -71,6 +71,8 @@ pub fn request(path: &[u8], body: &[u8], reading: Reading<'_>, text: &mut Finger
     let turn = match Json::root(body) {
         Ok(root) => decode_json(format, root, reading, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
+        // At the path of a call, a body that is not JSON is a call that cannot be read.
+        Err(Malformed) if !reading.judge_unknown && format.is_some() => Err(Malformed.into()),
         Err(Malformed) if !reading.judge_unknown => Err(Unreadable::NotACall),
         Err(Malformed) => {
             text.push(body);

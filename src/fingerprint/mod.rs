@@ -14,6 +14,7 @@ pub mod simhash;
 
 mod features;
 mod fingerprinter;
+mod invisible;
 mod sample;
 mod script;
 mod stamps;

@@ -1,9 +1,11 @@
 //! Cuts a text into tokens, with placeholders in place of what changes from call to call.
 //!
-//! Two texts that differ only in case, white space, numbers, timestamps and ids have the same tokens. The text is cut
-//! into *words*: runs of ASCII letters and digits, and runs of other letters. In scripts that are written without spaces,
-//! each character is a word. A word has at most [`WORD_MAX`] bytes; longer runs are cut there. A word then becomes one of
-//! these tokens; the first row that matches decides:
+//! Two texts that differ only in case, white space, numbers, timestamps and ids have the same tokens. Characters that
+//! nobody sees, such as a zero-width space, are removed first, so that they cannot split a word (see `invisible`).
+//!
+//! The text is cut into *words*: runs of ASCII letters and digits, and runs of other letters. In scripts that are written
+//! without spaces, each character is a word. A word has at most [`WORD_MAX`] bytes; longer runs are cut there. A word then
+//! becomes one of these tokens; the first row that matches decides:
 //!
 //! | token | what it stands for |
 //! |---|---|
@@ -19,6 +21,7 @@
 //! Known inaccuracies: a hexadecimal word with a digit in it (`facade1`) is taken for an id, and so is a long identifier
 //! with two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
 
+use super::invisible::{remove_invisible, undecided};
 use super::script::non_ascii_words;
 use super::stamps::{timestamp, uuid};
 use crate::scan::lanes::{ByteKinds, Lanes};
@@ -119,6 +122,8 @@ fn class(byte: u8) -> u8 {
 pub struct Normaliser {
     buffer: Box<[u8; BUFFER_BYTES + PADDING]>,
     filled: usize,
+    /// How many bytes at the start of the buffer are known to contain no invisible characters.
+    visible: usize,
     scanner: Scanner,
 }
 
@@ -143,7 +148,8 @@ enum Before {
 
 impl Default for Normaliser {
     fn default() -> Self {
-        Self { buffer: Box::new([0; BUFFER_BYTES + PADDING]), filled: 0, scanner: Scanner { before: Before::Gap } }
+        let scanner = Scanner { before: Before::Gap };
+        Self { buffer: Box::new([0; BUFFER_BYTES + PADDING]), filled: 0, visible: 0, scanner }
     }
 }
 
@@ -158,23 +164,39 @@ impl Normaliser {
             }
             self.filled = end;
             if end == BUFFER_BYTES {
-                let done = self.scanner.scan(&self.buffer[..], BUFFER_BYTES, BUFFER_BYTES - LOOK_AHEAD, sink);
+                self.remove_invisible();
+            }
+            // Otherwise there is room again.
+            if self.filled == BUFFER_BYTES {
+                let done = self.scanner.scan(&self.buffer[..], self.visible, self.visible - LOOK_AHEAD, sink);
                 self.buffer.copy_within(done..BUFFER_BYTES, 0);
                 self.filled -= done;
+                self.visible -= done;
             }
             chunk = later;
         }
     }
 
+    /// Removes the invisible characters of what has been added to the buffer. The first bytes of one whose end has not
+    /// arrived yet are looked at again later.
+    #[inline(never)] // compiled once, and not into every function that ends a text
+    fn remove_invisible(&mut self) {
+        let Some(added) = self.buffer.get_mut(self.visible..self.filled) else { return };
+        let undecided = undecided(added);
+        self.filled = self.visible + remove_invisible(added);
+        self.visible = self.filled - undecided;
+    }
+
     /// Ends the text. The normaliser is ready for the next one.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.remove_invisible();
         if self.filled == 0 {
             self.scanner.before = Before::Gap;
             return;
         }
         self.buffer.get_mut(self.filled..self.filled + PADDING).unwrap_or_default().fill(0);
         self.scanner.scan(&self.buffer[..], self.filled, self.filled, sink);
-        self.filled = 0;
+        (self.filled, self.visible) = (0, 0);
         self.scanner.before = Before::Gap;
     }
 }

@@ -16,14 +16,44 @@ use crate::config::Config;
 use crate::headers::Headers;
 use crate::link::{Link, TICK_MS};
 use crate::metrics::{self, Kind, Metric};
+use crate::printable::printable;
 use crate::reply::Reply;
 use crate::stream::{CALL_PROPERTY, Flow, Stream};
 use crate::worker::Worker;
 
 proxy_wasm::main! {{
-    proxy_wasm::set_log_level(LogLevel::Info);
+    start_log();
     proxy_wasm::set_root_context(|_| Box::new(EnvoyRoot::default()));
 }}
+
+/// Writes to Envoy's log. Takes the place of the SDK's own logger, which passes on whatever a client put into a name.
+struct EnvoyLog;
+
+impl log::Log for EnvoyLog {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::max_level()
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let level = match record.level() {
+            log::Level::Error => LogLevel::Error,
+            log::Level::Warn => LogLevel::Warn,
+            _ => LogLevel::Info,
+        };
+        let _ = hostcalls::log(level, &printable(&record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+fn start_log() {
+    // Fails if the logger is set already, which is then this one.
+    let _ = log::set_logger(&EnvoyLog);
+    log::set_max_level(log::LevelFilter::Info);
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = hostcalls::log(LogLevel::Critical, &panic.to_string());
+    }));
+}
 
 /// The header that marks the sidecar's own answers. Envoy's answers in its place do not have it.
 const MARKER_HEADER: &str = "x-kill-switch";

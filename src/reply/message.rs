@@ -22,6 +22,7 @@ impl Cause {
             Self::Blocked { .. } => "loop_detected",
             Self::SessionStopped { .. } => "session_stopped",
             Self::NoPolicy => "no_policy",
+            Self::Unjudged { .. } => "call_not_judged",
             Self::MissingAgent => "missing_agent_id",
             Self::BadAgentId => "bad_agent_id",
         }
@@ -30,7 +31,7 @@ impl Cause {
     /// Returns the HTTP status of the error.
     pub(super) fn status(&self) -> u16 {
         match self {
-            Self::Inactive { .. } => 403,
+            Self::Inactive { .. } | Self::Unjudged { .. } => 403,
             Self::SessionStopped { .. } if self.is_stopped_session() => 403,
             Self::Blocked { .. } | Self::SessionStopped { .. } => 429,
             Self::NoPolicy => 503,
@@ -51,7 +52,7 @@ impl Cause {
                 Some((*retry_after_seconds).max(1))
             }
             Self::NoPolicy => Some(NO_POLICY_RETRY_SECONDS),
-            Self::Inactive { .. } | Self::MissingAgent | Self::BadAgentId => None,
+            Self::Inactive { .. } | Self::Unjudged { .. } | Self::MissingAgent | Self::BadAgentId => None,
         }
     }
 }
@@ -89,11 +90,15 @@ impl Refusal<'_> {
                  has. Try again in {NO_POLICY_RETRY_SECONDS} s. If it stays so, the operator should check that the \
                  kill switch's sidecar can be reached."
             ),
+            Cause::Unjudged { because } => format!(
+                "{agent} sent a call that cannot be checked for loops: {because}. This call was not forwarded, because \
+                 the kill switch in front of this API is configured to refuse such calls."
+            ),
             Cause::MissingAgent => "This call names no agent, and the kill switch in front of this API is configured \
                  to require one. The operator knows how agents identify themselves here."
                 .to_owned(),
             Cause::BadAgentId => format!(
-                "{} is not an agent id: 1 to 128 bytes of A-Z a-z 0-9 . _ : @ / - are.",
+                "{} is not an agent id: 1 to 128 bytes of A-Z a-z 0-9 . _ : @ / - are, except . and .. alone.",
                 json_string(&shortened(self.agent_id.unwrap_or_default()))
             ),
         }
@@ -118,7 +123,7 @@ impl Refusal<'_> {
                 facts.push(("block_reason", json_string(self.cause.code())));
             }
             Cause::SessionStopped { session, .. } => facts.push(("session", json_string(&shortened(session)))),
-            Cause::NoPolicy | Cause::MissingAgent | Cause::BadAgentId => {}
+            Cause::NoPolicy | Cause::Unjudged { .. } | Cause::MissingAgent | Cause::BadAgentId => {}
         }
         if let Some(seconds) = self.cause.retry_after_seconds() {
             facts.push(("retry_after_seconds", seconds.to_string()));

@@ -78,6 +78,11 @@ pub enum Cause {
     },
     /// No policy has arrived yet, and `on_no_policy: deny` is in force.
     NoPolicy,
+    /// The request cannot be judged, and `on_unjudged: deny` is in force.
+    Unjudged {
+        /// What prevents it and what would help, as the end of "cannot be checked for loops: ".
+        because: &'static str,
+    },
     /// There is no agent id, and `require_agent: true` is in force.
     MissingAgent,
     /// The agent id is malformed, and `require_agent: true` is in force.

@@ -122,6 +122,14 @@ impl ByteKinds {
     }
 }
 
+/// Returns whether no byte is beyond ASCII.
+#[inline(always)]
+pub fn is_ascii(bytes: &[u8; 64]) -> bool {
+    let (parts, _) = bytes.as_chunks();
+    let all = parts.iter().fold(load(&[0; 16]), |all, part| vector::or(all, load(part)));
+    vector::at_least(all, 0x80) == 0
+}
+
 /// Returns the mask of the bytes that are not below `lowest`, which must not be zero.
 #[inline(always)]
 pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {

@@ -3,7 +3,7 @@
 use super::{AGENT_PROPERTY, CALL_PROPERTY, Flow, Forwarded, Phase, SCORE_PROPERTY, Stream, VERDICT_PROPERTY};
 use crate::agent::record::session_key;
 use crate::agent::{Agent, NotScored, Scored, Standing, Trip};
-use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy};
+use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy, OnUnjudged};
 use crate::decode::envelope;
 use crate::decode::format::{by_path, is_not_a_call};
 use crate::decode::request::{Reading, end_of_request, request};
@@ -19,7 +19,7 @@ use crate::reply::Cause;
 use crate::session;
 use crate::shared::SlotLimits;
 use crate::turn::{Conversation, Format, Turn, Unreadable};
-use crate::wire::{Counting, DeactivatedBy, Scope};
+use crate::wire::{Action, Counting, DeactivatedBy, Scope};
 
 /// How many bytes of the repeated input `evidence: excerpt` keeps.
 const EXCERPT_BYTES: usize = 400;
@@ -123,20 +123,15 @@ impl Stream {
             self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false });
             return Flow::Continue;
         }
-        if headers.not_http {
-            return self.pass(host, Outcome::NotHttp);
-        }
-        if headers.ended {
-            return self.pass(host, Outcome::Empty);
-        }
-        if is_not_a_call(self.path.as_bytes()) {
-            return self.pass(host, Outcome::NotACall);
-        }
-        if headers.compressed {
-            return self.pass(host, Outcome::Compressed);
-        }
-        if headers.content_length.is_some_and(|length| length > self.worker.config.max_request_bytes) {
-            return self.pass(host, Outcome::TooLarge);
+        if let Some(outcome) = self.known_outcome(headers) {
+            // An upgrade or gRPC where a call is expected is probably a call in disguise, and anything else none at all.
+            let is_disguised = headers.is_post && !headers.ended && by_path(self.path.as_bytes()).is_some();
+            return match self.refusal_of_unjudged(agent.record.action, outcome) {
+                Some(cause) if outcome != Outcome::NotHttp || is_disguised => {
+                    self.refuse_when_known(host, cause, Outcome::RefusedUnjudged, headers)
+                }
+                _ => self.pass(host, outcome),
+            };
         }
         if headers.accepts_compression && self.worker.config.accept_encoding == AcceptEncoding::Identity {
             host.set_request_header("accept-encoding", Some(b"identity"));
@@ -148,12 +143,54 @@ impl Stream {
         }
     }
 
+    /// Returns the outcome of a request if its headers already tell that it cannot be scored.
+    fn known_outcome(&self, headers: &RequestHeaders) -> Option<Outcome> {
+        let too_large = |length| length > self.worker.config.max_request_bytes;
+        Some(match headers {
+            headers if headers.not_http => Outcome::NotHttp,
+            headers if headers.ended => Outcome::Empty,
+            _ if is_not_a_call(self.path.as_bytes()) => Outcome::NotACall,
+            headers if headers.compressed => Outcome::Compressed,
+            headers if headers.content_length.is_some_and(too_large) => Outcome::TooLarge,
+            _ => return None,
+        })
+    }
+
+    /// Handles a request whose body has shown that it cannot be judged.
+    #[cold]
+    fn unjudged(&mut self, host: &impl StreamHost, action: Action, outcome: Outcome) -> Flow {
+        match self.refusal_of_unjudged(action, outcome) {
+            Some(cause) => self.refuse_by_path(host, cause, Outcome::RefusedUnjudged),
+            None => self.pass(host, outcome),
+        }
+    }
+
+    /// Returns why a request that may be a call and cannot be judged is refused, or `None` if it is forwarded. An agent
+    /// whose loops are only observed is never refused.
+    #[inline(never)]
+    fn refusal_of_unjudged(&self, action: Action, outcome: Outcome) -> Option<Cause> {
+        if self.worker.config.on_unjudged == OnUnjudged::Allow || action == Action::Observe {
+            return None;
+        }
+        let because = match outcome {
+            Outcome::NotHttp => "its headers say that it is gRPC or an upgrade",
+            Outcome::Compressed => "its body has a content-encoding, and only plain bodies can be read",
+            Outcome::TooLarge => "its body is longer than the kill switch reads",
+            Outcome::Malformed => "its body is not valid JSON",
+            _ => return None,
+        };
+        Some(Cause::Unjudged { because })
+    }
+
     /// Handles more of the request's body. `held_bytes` are held so far.
     pub fn request_body(&mut self, host: &impl StreamHost, held_bytes: usize, ended: bool) -> Flow {
         let max_bytes = self.worker.config.max_request_bytes;
         self.held_bytes = held_bytes;
         match &self.phase {
-            Phase::Score(_) if held_bytes > max_bytes => self.pass(host, Outcome::TooLarge),
+            Phase::Score(agent) if held_bytes > max_bytes => {
+                let action = agent.record.action;
+                self.unjudged(host, action, Outcome::TooLarge)
+            }
             Phase::Score(_) | Phase::Refuse(_) if !ended && held_bytes <= max_bytes => Flow::Hold,
             Phase::Score(_) | Phase::Refuse(_) => self.request_end(host),
             _ => Flow::Continue,
@@ -184,7 +221,7 @@ impl Stream {
         self.worker.return_fingerprinter(text);
         let turn = match turn {
             Ok(turn) => turn,
-            Err(Unreadable::Malformed) => return self.pass(host, Outcome::Malformed),
+            Err(Unreadable::Malformed) => return self.unjudged(host, agent.record.action, Outcome::Malformed),
             Err(Unreadable::Empty) => return self.pass(host, Outcome::Empty),
             Err(Unreadable::NotACall) => return self.pass(host, Outcome::NotACall),
         };
@@ -330,6 +367,7 @@ pub(super) struct RequestHeaders {
     /// gains nothing by it.
     redirected: bool,
     is_delete: bool,
+    is_post: bool,
     has_mcp_session: bool,
     /// There is no body.
     pub(super) ended: bool,
@@ -348,11 +386,12 @@ impl RequestHeaders {
                 b":method" => {
                     headers.not_http |= value == b"CONNECT";
                     headers.is_delete = value == b"DELETE";
+                    headers.is_post = value == b"POST";
                 }
                 b"upgrade" => headers.not_http = true,
                 b"content-type" => headers.not_http |= value.starts_with(b"application/grpc"),
                 b"content-length" => headers.content_length = parse_number(value),
-                b"content-encoding" => headers.compressed = is_compressed(value),
+                b"content-encoding" => headers.compressed |= is_compressed(value),
                 b"accept-encoding" => headers.accepts_compression = value != b"identity",
                 b"x-envoy-original-url" => headers.redirected = true,
                 b"mcp-session-id" => headers.has_mcp_session = true,

@@ -34,7 +34,7 @@ fn a_body_without_a_known_shape_is_read_as_text() {
         "<xml>tags</xml>",
         "--boundary",
     ] {
-        assert_eq!(decode(CHAT, body), Err(Unreadable::NotACall), "{body}");
+        assert_eq!(decode("/anything", body), Err(Unreadable::NotACall), "{body}");
         let turn = decode_any(CHAT, body).unwrap();
         assert_eq!((turn.format, turn.input), (Format::Other, fingerprint(&[body])), "{body}");
     }
@@ -43,6 +43,16 @@ fn a_body_without_a_known_shape_is_read_as_text() {
         let turn = decode_any("/anything", body).unwrap();
         let expected = fingerprint(&[&body.replace("\\n", "\n")]);
         assert_eq!((turn.format, turn.input), (Format::Other, expected), "{body}");
+    }
+}
+
+#[test]
+fn a_body_at_the_path_of_a_call_that_is_not_json_is_malformed() {
+    for body in ["hello there, model", "a=1&b=2", "<xml>tags</xml>", "\u{1f}\u{8b}\u{8}"] {
+        assert_eq!(decode(CHAT, body), Err(Unreadable::Malformed), "{body}");
+    }
+    for body in ["null", "true", "42", "\"a string\""] {
+        assert_eq!(decode(CHAT, body), Err(Unreadable::NotACall), "{body}");
     }
 }
 

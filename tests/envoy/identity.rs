@@ -117,7 +117,15 @@ fn a_malformed_id_is_not_replaced_by_another_source() {
                 "{path} has a malformed id and is not a call of by-header: {answer}"
             );
         }
-        assert_eq!(counter(&mesh, "requests.bad_agent_id").await - before, 2);
+        for headers in ["x-agent-id: by-header\r\nx-agent-id: other", "x-agent-id: other\r\nx-agent-id: by-header"] {
+            let answer = call(&mesh, PATH, headers).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "two different ids are a malformed one: {answer}");
+        }
+        let answer = call(&mesh, PATH, "x-agent-id: ..").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert_eq!(counter(&mesh, "requests.bad_agent_id").await - before, 5);
+        let answer = call(&mesh, PATH, "x-agent-id: by-header\r\nx-agent-id: by-header").await;
+        assert!(answer.starts_with("HTTP/1.1 403"), "the same id twice is one id: {answer}");
         let before = counter(&mesh, "requests.no_agent").await;
         assert!(call(&mesh, PATH, "accept: */*").await.starts_with("HTTP/1.1 200"), "a request without an id passes");
         assert_eq!(counter(&mesh, "requests.no_agent").await - before, 1);

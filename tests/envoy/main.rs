@@ -21,4 +21,5 @@ mod sessions;
 mod sidecar_down;
 mod sidecar_lies;
 mod support;
+mod unjudged;
 mod worker_traps;

@@ -1,12 +1,13 @@
 //! What operators see: metrics, the access log, and a configuration error that names its field.
 
 use agent_kill_switch::metrics;
+use lab::chat::Request;
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::{Envoy, wait_until, wait_until_some, wasm_module};
-use lab::{Answer, EnvoyConfig, Filter, MockLlm, envoy_yaml};
+use lab::{Answer, EnvoyConfig, Filter, Format, MockLlm, envoy_yaml};
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, looping, run, sent};
+use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, looping, repeated, run, sent};
 
 static MESH: Shared = Shared::new(|| MeshOptions {
     envoy: Box::new(|config| EnvoyConfig { access_log: Some(ACCESS_LOG.to_owned()), ..config }),
@@ -115,6 +116,29 @@ fn the_access_log_has_agent_score_and_verdict() {
         let log = mesh.envoy.log();
         let line = log.lines().find(|line| line.contains("agent logged deactivated")).unwrap();
         assert!(line.contains("(score 13, threshold 10)"), "{line}");
+    });
+}
+
+#[test]
+fn the_name_of_a_tool_cannot_forge_a_line_of_the_log() {
+    run(async {
+        let mesh = MESH.get().await;
+        mesh.enable("forger", json!({})).await;
+        let name = "grep\n[2024-01-15 10:30:00.000][1][critical][main] forged\r\u{1b}[2J\u{202e}";
+        let call = json!({"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}});
+        let body = json!({"model": "mock-1", "messages": [
+            {"role": "user", "content": "Where does the word occur in the sources of this project?"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "there is no such word in any of the files"},
+        ]});
+        let request = Request::new(Format::OpenAiChat, "/v1/chat/completions", body);
+        let statuses = repeated(&mesh.caller("forger"), &request, None, 10).await;
+        assert_eq!(statuses.last(), Some(&403), "{statuses:?}");
+        let log = mesh.envoy.log();
+        let line = log.lines().find(|line| line.contains("agent forger deactivated")).unwrap();
+        assert!(line.contains("grep\u{FFFD}[2024") && line.contains("(score "), "{line}");
+        assert!(!log.lines().any(|line| line.starts_with("[2024-01-15")), "{log}");
+        assert!(!log.contains('\u{1b}') && !log.contains('\u{202e}'));
     });
 }
 

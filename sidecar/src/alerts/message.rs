@@ -2,6 +2,7 @@
 //!
 //! The reader may have been woken up by it, so it also says what state the agent is in now.
 
+use agent_kill_switch::printable::printable;
 use agent_kill_switch::wire::Scope;
 use serde_json::{Map, Value};
 
@@ -43,7 +44,8 @@ impl Message {
             let id = percent_encoding::utf8_percent_encode(agent, percent_encoding::NON_ALPHANUMERIC);
             lines.push(format!("{}/agents/{id}", base.trim_end_matches('/')));
         }
-        Self { subject, lines }
+        // Text from clients must not begin a new line, and so look like a detail of ours.
+        Self { subject: printable(&subject), lines: lines.iter().map(|line| printable(line)).collect() }
     }
 }
 

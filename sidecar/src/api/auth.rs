@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::App;
 use super::failures::client_address;
+use super::identified::OnIdentified;
 use super::problem::{Problem, Result};
 use crate::model::Scope;
 use crate::service::Identity;
@@ -24,6 +25,7 @@ pub(super) async fn require(
         let detail = format!("this needs a token of scope {}; yours is {}", needed.as_str(), who.scope.as_str());
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
+    OnIdentified::call(request.extensions());
     request.extensions_mut().insert(who);
     Ok(next.run(request).await)
 }
@@ -46,7 +48,7 @@ fn identify(app: &App, request: &Request) -> Result<Identity> {
     }
     metrics::counter!("kill_switch_auth_failures_total").increment(1);
     let from = client_address(request);
-    if let Some(seconds) = app.failures.record(from, Instant::now()) {
+    if let Some(seconds) = app.failures.count(from, Instant::now()) {
         let detail = "too many failed authentications from this address";
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds));
     }

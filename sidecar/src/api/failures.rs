@@ -2,10 +2,13 @@
 //!
 //! Tokens have 256 random bits and cannot be guessed at any rate. For them the limit only keeps a stranger from filling
 //! the log and using up the processor, and a valid token is always accepted, so nobody can lock out the Envoys behind the
-//! same address. The dashboard's password is weaker, so sign-in also asks [`Failures::wait_seconds`] before checking it.
+//! same address. The dashboard's password is weaker. An attempt to sign in with it counts before the password is checked,
+//! so that guesses that are made at the same time are limited as well, and is taken back if the password was right.
+//!
+//! The host part of an IPv6 address is chosen by the client, so addresses count by their network, the first 64 bits.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{ConnectInfo, Request};
@@ -24,31 +27,45 @@ type Counts = HashMap<IpAddr, (Instant, u32)>;
 pub(crate) struct Failures(Mutex<Counts>);
 
 impl Failures {
-    /// Counts a failure. Returns how many seconds are left of the period if the address has failed too often.
-    pub(crate) fn record(&self, from: IpAddr, now: Instant) -> Option<u64> {
+    /// Counts an attempt that has failed, or whose outcome is not known yet. If the address has used up its attempts, this
+    /// one does not count, and the seconds until the period ends are returned.
+    pub(crate) fn count(&self, from: IpAddr, now: Instant) -> Option<u64> {
         let mut counts = self.counts();
+        if counts.len() >= MAX_ADDRESSES {
+            counts.retain(|_, (since, _)| now.saturating_duration_since(*since) < PERIOD);
+        }
         if counts.len() >= MAX_ADDRESSES {
             counts.clear();
         }
-        let (since, count) = counts.entry(from).or_insert((now, 0));
+        let (since, count) = counts.entry(network(from)).or_insert((now, 0));
         let elapsed = now.saturating_duration_since(*since);
         if elapsed >= PERIOD {
             (*since, *count) = (now, 0);
         }
-        *count = count.saturating_add(1);
-        (*count > ALLOWED).then(|| PERIOD.saturating_sub(elapsed).as_secs().max(1))
+        if *count >= ALLOWED {
+            return Some(PERIOD.saturating_sub(elapsed).as_secs().max(1));
+        }
+        *count += 1;
+        None
     }
 
-    /// Returns how many seconds the address must wait before its next attempt, if it has used up its failures.
-    pub(crate) fn wait_seconds(&self, from: IpAddr, now: Instant) -> Option<u64> {
-        let counts = self.counts();
-        let (since, count) = counts.get(&from)?;
-        let left = PERIOD.saturating_sub(now.saturating_duration_since(*since));
-        (*count >= ALLOWED && !left.is_zero()).then(|| left.as_secs().max(1))
+    /// Takes back an attempt that was counted and has not failed.
+    pub(crate) fn take_back(&self, from: IpAddr) {
+        if let Some((_, count)) = self.counts().get_mut(&network(from)) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what is counted as one client: an IPv4 address, or the first 64 bits of an IPv6 address.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address => address,
     }
 }
 
@@ -68,10 +85,38 @@ mod tests {
         let (client, other): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         let start = Instant::now();
         for attempt in 1..=ALLOWED {
-            assert_eq!(failures.record(client, start), None, "attempt {attempt}");
+            assert_eq!(failures.count(client, start), None, "attempt {attempt}");
         }
-        assert_eq!(failures.record(client, start + Duration::from_secs(20)), Some(40));
-        assert_eq!(failures.record(other, start), None, "another address is not affected");
-        assert_eq!(failures.record(client, start + PERIOD), None, "the next period starts at zero");
+        assert_eq!(failures.count(client, start + Duration::from_secs(20)), Some(40));
+        assert_eq!(failures.count(other, start), None, "another address is not affected");
+        failures.take_back(client);
+        assert_eq!(failures.count(client, start), None, "an attempt that succeeded does not count");
+        assert_eq!(failures.count(client, start), Some(60));
+        assert_eq!(failures.count(client, start + PERIOD), None, "the next period starts at zero");
+    }
+
+    #[test]
+    fn ipv6_addresses_count_by_their_network() {
+        let same = |a: &str, b: &str| network(a.parse().unwrap()) == network(b.parse().unwrap());
+        assert!(same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9"));
+        assert!(!same("2001:db8:1:2::1", "2001:db8:1:3::1"));
+        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
+        assert!(!same("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
+    }
+
+    #[test]
+    fn counts_of_past_periods_make_room_before_others_do() {
+        let failures = Failures::default();
+        let start = Instant::now();
+        for number in 0..MAX_ADDRESSES as u32 - 1 {
+            failures.count(Ipv4Addr::from_bits(number).into(), start);
+        }
+        let guesser: IpAddr = [192, 0, 2, 1].into();
+        let later = start + PERIOD;
+        for _ in 0..ALLOWED {
+            assert_eq!(failures.count(guesser, later), None);
+        }
+        failures.count([192, 0, 2, 2].into(), later);
+        assert_eq!(failures.count(guesser, later), Some(60), "it is still known");
     }
 }

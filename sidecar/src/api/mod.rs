@@ -30,6 +30,7 @@ mod events;
 mod extract;
 pub(crate) mod failures;
 mod health;
+pub(crate) mod identified;
 mod kill_switch;
 mod metrics;
 mod openapi;

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 
 /// An error answer.
 #[derive(Debug, Serialize)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The name of the status.
     title: &'static str,
     status: u16,
@@ -28,7 +28,7 @@ pub(super) struct Problem {
 pub(super) type Result<T> = std::result::Result<T, Problem>;
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
@@ -42,7 +42,7 @@ impl Problem {
         Self { field: Some(field.into()), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
 
-    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agent_kill_switch::printable::printable;
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Certificate, Method, RequestBuilder};
@@ -103,7 +104,7 @@ impl Client {
         if status.is_success() {
             return Ok(body);
         }
-        let detail = body.get("detail").and_then(Value::as_str).unwrap_or(&text).to_owned();
+        let detail = printable(body.get("detail").and_then(Value::as_str).unwrap_or(&text));
         Err(match status.as_u16() {
             401 | 403 => CliError::Unauthorised(detail),
             404 => CliError::NotFound(detail),

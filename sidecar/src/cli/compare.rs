@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use agent_kill_switch::fingerprint::simhash::SIMILAR_BELOW;
+use agent_kill_switch::printable::printable;
 use clap::Args;
 use serde_json::json;
 
 use super::CliError;
 use super::fingerprint::{FingerprintedText, TextOptions};
-use super::output::{print, print_json, printable};
+use super::output::{print, print_json};
 
 #[derive(Args, Debug)]
 pub(super) struct CompareOptions {

@@ -2,12 +2,13 @@
 //!
 //! All checks run even if some of them fail, so that one call shows everything that must be repaired.
 
+use agent_kill_switch::printable::printable;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::CliError;
 use super::client::ServerOptions;
-use super::output::{Format, list, print, print_json, printable, table};
+use super::output::{Format, list, print, print_json, table};
 use super::pause::sentence;
 use crate::api::MARKER;
 use crate::clock::system_clock;

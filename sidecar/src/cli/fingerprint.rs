@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use agent_kill_switch::fingerprint::display::normalised_with;
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
+use agent_kill_switch::printable::printable;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::output::{print, print_json, printable};
+use super::output::{print, print_json};
 use super::replay::load_filter_config;
 use crate::replay::detector::Pattern;
 use crate::replay::input::read_all;

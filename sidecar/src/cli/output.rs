@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 
+use agent_kill_switch::printable::printable;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use serde_json::Value;
@@ -46,6 +47,7 @@ pub(super) fn print_list<const N: usize>(
 /// Aligns rows under a heading, with two spaces between columns and none at the end of a line.
 pub(super) fn table<const N: usize>(heading: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
+    let rows = rows.into_iter().map(|row| row.map(|cell| printable(&cell)));
     table.load_style(presets::NOTHING).set_header(heading).add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -73,11 +75,6 @@ pub(super) fn cell(object: &Value, member: &str) -> String {
     }
 }
 
-/// Replaces control characters by spaces: text from outside could otherwise move the cursor or clear the screen.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,11 +84,12 @@ mod tests {
         let rows = [["a".to_owned(), "1".to_owned()], ["long-name".to_owned(), "22".to_owned()]];
         assert_eq!(table(["ID", "N"], rows), "ID         N\na          1\nlong-name  22\n");
         assert_eq!(table(["ID", "N"], []), "ID  N\n", "no rows");
+        assert_eq!(table(["ID"], [["a\n\u{1b}[2Jb".to_owned()]]), "ID\na\u{FFFD}\u{FFFD}[2Jb\n", "no line is forged");
     }
 
     #[test]
     fn a_cell_cannot_move_the_cursor() {
         let object = serde_json::json!({"reason": "a\u{1b}[2Jb\nc"});
-        assert_eq!(cell(&object, "reason"), "a [2Jb c");
+        assert_eq!(cell(&object, "reason"), "a\u{FFFD}[2Jb\u{FFFD}c");
     }
 }

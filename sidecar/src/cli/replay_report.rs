@@ -1,10 +1,11 @@
 //! What `replay` prints: a row or a JSON object for each run and a summary, or with `--sweep` a row for each setting.
 
+use agent_kill_switch::printable::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::output::{cell, print, printable, table};
+use super::output::{cell, print, table};
 use crate::replay::detector::Signals;
 use crate::replay::sweep::Sweep;
 use crate::replay::tally::{Expect, Tally};

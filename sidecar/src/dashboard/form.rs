@@ -1,8 +1,11 @@
 //! Forms: of a bounded size, from this origin, and with the form key of the visitor who is signed in.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
+use tokio::time::timeout;
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
@@ -10,6 +13,8 @@ use super::query::Fields;
 use super::visitor::Visitor;
 
 const MAX_BYTES: usize = 256 * 1024;
+/// How long a browser may take to send a form.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A form sent by a visitor who is signed in and may make changes.
 pub(super) struct Form {
@@ -41,7 +46,8 @@ pub(super) async fn read(request: Request) -> Result<Fields> {
     if !is_same_origin(request.headers()) {
         return Err(Refusal::Forged);
     }
-    let bytes = to_bytes(request.into_body(), MAX_BYTES).await.map_err(|_| Refusal::Unreadable)?;
+    let reading = timeout(READ_TIMEOUT, to_bytes(request.into_body(), MAX_BYTES));
+    let bytes = reading.await.map_err(|_| Refusal::Unreadable)?.map_err(|_| Refusal::Unreadable)?;
     Ok(Fields::parse(&bytes))
 }
 

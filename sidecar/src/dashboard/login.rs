@@ -1,5 +1,7 @@
 //! Signing in with the password or a token, and signing out.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -61,19 +63,31 @@ pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request
     if !form_key.is_some_and(|form_key| fields.has_key(&form_key)) {
         return Err(Refusal::Forged);
     }
-    // Checked before the password, so that the number of guesses is limited.
-    if let Some(seconds) = dashboard.failures.wait_seconds(from, Instant::now()) {
-        return Err(Refusal::TooMany(seconds));
-    }
-    let Some(session) = dashboard.service.sign_in(fields.text("secret")).await? else {
+    let Some(session) = check(&dashboard, from, fields.text("secret")).await? else {
         metrics::counter!("kill_switch_auth_failures_total").increment(1);
-        dashboard.failures.record(from, Instant::now());
         tracing::warn!(%from, "signing in failed");
         let refused = "That is neither the password nor a valid token.";
         return show(&dashboard, &headers, fields.text("next"), Some(refused));
     };
     let cookie = dashboard.set_cookie(dashboard.session_cookie(), &session, SESSION_SECONDS);
     Ok((cookie, Redirect::to(local(fields.text("next")))).into_response())
+}
+
+/// Returns the cookie of a new session, or `None` if the secret is wrong. A valid token is always accepted, because it
+/// cannot be guessed. For passwords there is a limit.
+async fn check(dashboard: &Dashboard, from: IpAddr, secret: &str) -> Result<Option<String>> {
+    if let Some(session) = dashboard.service.sign_in_with_token(secret).await? {
+        return Ok(Some(session));
+    }
+    // Counted before the password is checked, which takes a while: other guesses may arrive in the meantime.
+    if let Some(seconds) = dashboard.failures.count(from, Instant::now()) {
+        return Err(Refusal::TooMany(seconds));
+    }
+    let outcome = dashboard.service.sign_in_with_password(secret).await;
+    if !matches!(outcome, Ok(None)) {
+        dashboard.failures.take_back(from);
+    }
+    Ok(outcome?)
 }
 
 /// Returns the page to show after signing in or another form. Anything but a path of this site becomes the start page.

@@ -8,6 +8,7 @@ use cookie::{Cookie, SameSite};
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
+use crate::api::identified::OnIdentified;
 use crate::model::Pause;
 use crate::service::{Caller, Identity, Precondition};
 
@@ -42,6 +43,7 @@ impl FromRequestParts<Dashboard> for Visitor {
         };
         let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
         let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
+        OnIdentified::call(&parts.extensions);
         let form_key = dashboard.service.form_key(&cookie);
         let here = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let pause = dashboard.service.pause().await?;

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_kill_switch::policy::check_pause;
-use axum::Router;
-use axum::serve::{Listener, ListenerExt};
 use clap::Args;
+use ipnet::IpNet;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
@@ -25,10 +23,13 @@ use crate::service::{Limits, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
 
 mod alerts;
+mod connections;
 mod dashboard;
 mod error;
+mod http;
 mod lock;
 mod log;
+mod proxies;
 mod tls;
 mod tokens;
 
@@ -70,6 +71,18 @@ pub struct ServeOptions {
     /// Private key of the certificate (PEM)
     #[arg(long, env = "KILL_SWITCH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// How many connections may be open; by default as many as the limit of open files allows, and at most 10000
+    #[arg(long, env = "KILL_SWITCH_MAX_CONNECTIONS", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: Option<u32>,
+    /// How long a connection may wait for the headers of its next request
+    #[arg(long, env = "KILL_SWITCH_IDLE_TIMEOUT", default_value = "75s", value_name = "DURATION",
+          value_parser = humantime::parse_duration)]
+    idle_timeout: Duration,
+    /// Addresses or networks of proxies whose X-Forwarded-For header tells the address of a client, separated by commas
+    #[arg(long, env = "KILL_SWITCH_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',',
+          value_parser = proxies::parse_network)]
+    trusted_proxies: Vec<IpNet>,
     /// How many agents can be created by traffic
     #[arg(long, env = "KILL_SWITCH_MAX_DISCOVERED_AGENTS", default_value_t = 10_000, value_name = "N")]
     max_discovered_agents: u64,
@@ -155,12 +168,17 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
     let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
-    // Nagle's algorithm is turned off, so that small answers are sent at once. A connection works without that too.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    match tls {
-        None => listen(listener, app, &service).await,
-        Some(acceptor) => listen(tls::TlsListener::start(listener, address, acceptor), app, &service).await,
-    }
+    let max_connections = connections::limit(options.max_connections);
+    let (idle_timeout, trusted_proxies) = (options.idle_timeout, options.trusted_proxies);
+    tracing::info!(max_connections, ?idle_timeout, ?trusted_proxies, "accepting connections");
+    let server = http::Server {
+        app: if tls.is_some() { tls::with_strict_transport_security(app) } else { app },
+        tls,
+        connections: connections::Connections::new(max_connections),
+        trusted_proxies: trusted_proxies.into(),
+        idle_timeout,
+    };
+    listen(listener, server, &service).await;
     if let Err(error) = service.write_observations().await {
         tracing::error!(%error, "the last observations were not written");
     }
@@ -185,26 +203,12 @@ fn announce(options: &ServeOptions, url: &str, notices: &[String]) {
     tracing::info!(url, database = %options.db, "serving");
 }
 
-async fn listen(listener: impl Listener<Addr = SocketAddr>, app: Router, service: &Arc<Service>) {
-    let (stopped, mut is_stopped) = watch::channel(false);
-    let stopping = Arc::clone(service);
-    let shutdown = async move {
-        terminated().await;
-        tracing::info!("stopping");
-        stopping.stop();
-        stopped.send_replace(true);
-    };
-    // Axum tells the address of a client only for its own listeners, and this wraps any listener in one of them.
-    let listener = listener.tap_io(|_| {});
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
-    let served = axum::serve(listener, app).with_graceful_shutdown(shutdown);
-    let timed_out = async {
-        let _ = is_stopped.wait_for(|stopped| *stopped).await;
-        sleep(SHUTDOWN_TIMEOUT).await;
-    };
-    tokio::select! {
-        _ = served => {}
-        () = timed_out => tracing::warn!("stopping although some requests are still open"),
+async fn listen(listener: TcpListener, server: http::Server, service: &Service) {
+    let open = server.run(listener, terminated()).await;
+    tracing::info!("stopping");
+    service.stop();
+    if timeout(SHUTDOWN_TIMEOUT, open.shutdown()).await.is_err() {
+        tracing::warn!("stopping although some requests are still open");
     }
 }
 

@@ -1,27 +1,21 @@
-//! HTTPS with a certificate and a key from files.
-//!
-//! Each handshake runs in a task of its own, so that a client that does not finish it cannot keep others from connecting.
-//! A renewed certificate is used after a restart.
+//! HTTPS with a certificate and a key from files. A renewed certificate is used after a restart.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::serve::Listener;
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpStream;
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::ServeError;
 
-/// How long a handshake may take. It needs two round trips.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Browsers must not use plain HTTP with this host for a year.
+const STRICT_TRANSPORT_SECURITY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Reads both files. Returns `None` if none are given.
 pub(super) fn acceptor(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsAcceptor>, ServeError> {
@@ -40,52 +34,10 @@ pub(super) fn acceptor(cert: Option<&Path>, key: Option<&Path>) -> Result<Option
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// A listener that returns connections whose handshake is complete.
-pub(super) struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: SocketAddr,
-}
-
-impl TlsListener {
-    pub(super) fn start(
-        mut listener: impl Listener<Io = TcpStream, Addr = SocketAddr>,
-        address: SocketAddr,
-        acceptor: TlsAcceptor,
-    ) -> Self {
-        let (sender, ready) = mpsc::channel(64);
-        tokio::spawn(async move {
-            loop {
-                // If a connection cannot be accepted, this waits and tries again.
-                let (stream, from) = listener.accept().await;
-                let (sender, acceptor) = (sender.clone(), acceptor.clone());
-                if sender.is_closed() {
-                    return;
-                }
-                tokio::spawn(async move {
-                    match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => drop(sender.send((stream, from)).await),
-                        Ok(Err(error)) => tracing::debug!(%from, %error, "handshake failed"),
-                        Err(_) => tracing::debug!(%from, "handshake took too long"),
-                    }
-                });
-            }
-        });
-        Self { ready, address }
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(connection) => connection,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        Ok(self.address)
-    }
+/// Adds the header that tells browsers to use only HTTPS from now on.
+pub(super) fn with_strict_transport_security(app: Router) -> Router {
+    app.layer(map_response(async |mut response: Response| {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT_SECURITY);
+        response
+    }))
 }

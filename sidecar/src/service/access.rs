@@ -59,20 +59,28 @@ impl Service {
         checked.await.map_err(|error| unavailable(error.to_string()))
     }
 
-    /// Signs in with the password or a token. Returns the value of the cookie, or `None` if the secret is wrong.
-    pub async fn sign_in(&self, secret: &str) -> Result<Option<String>> {
-        let token_hash = match self.identify(secret) {
-            Some(who) if who.may_see() => Some(hash(secret)),
-            // The token of a filter does not give access to the dashboard.
-            Some(_) => return Ok(None),
-            None if self.is_password(secret).await? => None,
-            None => return Ok(None),
-        };
+    /// Signs in with a token. Returns the value of the cookie, or `None` if the token is not valid here: that of a filter
+    /// does not give access to the dashboard.
+    pub async fn sign_in_with_token(&self, secret: &str) -> Result<Option<String>> {
+        match self.identify(secret) {
+            Some(who) if who.may_see() => self.open_session(Some(hash(secret))).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Signs in with the password. Returns the value of the cookie, or `None` if the password is wrong. The caller must
+    /// limit how often this can be tried.
+    pub async fn sign_in_with_password(&self, secret: &str) -> Result<Option<String>> {
+        if self.is_password(secret).await? { self.open_session(None).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Opens a session, which ends with the token if it was opened with one. Returns the value of the cookie.
+    async fn open_session(&self, token_hash: Option<[u8; 32]>) -> Result<String> {
         let cookie = random_hex::<32>()?;
         let now_ms = self.now();
         let session = Session { hash: hash(&cookie), token_hash, expires_ms: now_ms.saturating_add(millis(SESSION)) };
         self.store.open_session(&session, now_ms).await?;
-        Ok(Some(cookie))
+        Ok(cookie)
     }
 
     /// Returns the identity behind a cookie, if its session is still valid.

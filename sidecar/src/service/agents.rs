@@ -90,7 +90,7 @@ pub(super) fn check_agent_id(agent_id: &str) -> Result<()> {
     if is_agent_id(agent_id.as_bytes()) {
         return Ok(());
     }
-    Err(Error::invalid("agent_id", "agent_id must be 1 to 128 characters of A-Z a-z 0-9 . _ : @ / -"))
+    Err(Error::invalid("agent_id", "agent_id must be 1 to 128 characters of A-Z a-z 0-9 . _ : @ / - and not . or .."))
 }
 
 impl Service {

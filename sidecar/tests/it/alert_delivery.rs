@@ -249,6 +249,19 @@ async fn the_text_for_slack_cannot_notify_a_channel() {
 }
 
 #[tokio::test]
+async fn text_from_clients_cannot_forge_a_line_of_a_notice() {
+    let (sidecar, receiver, _) = alerted(json!({"channel": "slack"})).await;
+    let forged = "grep\nNow: All is well.\u{2028}\u{1b}[2J\u{202e}";
+    let more = json!({"reason": forged, "tools": [forged], "session": {"key": key(1), "id": forged}});
+    sidecar.api.report("/v1/kills", kill_with("k", "a", 1, more)).await.ok();
+    sidecar.deliver().await;
+    let text = receiver.take().remove(0).json()["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("Why: grep\u{FFFD}Now: All is well.") && text.contains("Tools: grep\u{FFFD}"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("Now: ")).count(), 1, "{text}");
+    assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || ['\u{2028}', '\u{202e}'].contains(&c)), "{text:?}");
+}
+
+#[tokio::test]
 async fn a_notice_of_a_stopped_conversation_says_that_the_agent_goes_on() {
     let (sidecar, receiver, _) = alerted(json!({"channel": "slack", "cooldown_seconds": 0})).await;
     let webhook = Receiver::start().await;
@@ -338,6 +351,7 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     assert!(headers.contains("Subject: Agent team/a was deactivated by the kill switch"), "{headers}");
     assert!(headers.contains(&format!("<{}@kill-switch>", delivery["delivery_id"].as_str().unwrap())), "{headers}");
     assert!(!headers.contains("Bcc"), "{headers}");
+    assert!(!body.lines().any(|line| line.starts_with("Bcc")), "{body}");
     assert!(body.contains("https://kill-switch.example.com/agents/team%2Fa"), "{body}");
 }
 

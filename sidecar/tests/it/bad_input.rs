@@ -109,6 +109,12 @@ async fn malformed_agent_ids_are_refused_and_never_stored() {
         let seen = sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": id}]})).await.ok();
         assert_eq!(seen, json!({"accepted": 0, "created": 0, "ignored": 1, "over_limit": 0}));
     }
+    // No client sends these in a path, where they mean a folder.
+    for id in [".", ".."] {
+        sidecar.api.report("/v1/kills", kill("k", id, 1)).await.problem(422);
+        let seen = sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": id}]})).await.ok();
+        assert_eq!(seen["ignored"], 1, "{id}");
+    }
     sidecar.api.put("/v1/agents/%FF%FE", json!({})).await.problem(422);
     assert_eq!(sidecar.api.get("/v1/agents").await.ok()["agents"], json!([]));
     assert_eq!(sidecar.api.events("").await.len(), 0);

@@ -33,9 +33,13 @@ impl Visitor {
         visitor
     }
 
-    async fn send(&mut self, request: RequestBuilder) -> Response {
+    fn cookie_header(&self) -> String {
         let cookies: Vec<_> = self.cookies.iter().map(|cookie| cookie.stripped().to_string()).collect();
-        let response = request.header("cookie", cookies.join("; ")).send().await.unwrap();
+        cookies.join("; ")
+    }
+
+    async fn send(&mut self, request: RequestBuilder) -> Response {
+        let response = request.header("cookie", self.cookie_header()).send().await.unwrap();
         for set in response.headers().get_all("set-cookie") {
             self.cookies.add_original(Cookie::parse(set.to_str().unwrap()).unwrap().into_owned());
         }
@@ -224,11 +228,49 @@ async fn failed_sign_ins_are_limited_and_sessions_are_not_affected() {
     for guess in 0..10 {
         assert_eq!(guesser.sign_in(&format!("guess {guess}")).await.status(), 401, "guess {guess}");
     }
-    let refused = guesser.sign_in(OPERATOR).await;
+    let refused = guesser.sign_in("one more guess").await;
     assert_eq!(refused.status(), 429, "the secret is not checked");
     assert!(refused.headers().contains_key("retry-after"));
+    assert_eq!(guesser.sign_in(OPERATOR).await.status(), 303, "a valid token is not held up");
     assert_eq!(signed_in.get("/").await.status(), 200);
     assert_eq!(sidecar.api.get("/v1/agents").await.status, 200, "the API has a limit of its own");
+}
+
+#[tokio::test]
+async fn guesses_at_the_same_time_are_limited_as_well() {
+    let sidecar = Sidecar::start().await;
+    let password = sidecar.service.make_password().await.unwrap().unwrap();
+    let mut guesser = Visitor::at(&sidecar.api.base);
+    let key = guesser.key("/login").await;
+    let login_cookie = guesser.cookie_header();
+    let guesses = (0..100).map(|guess| {
+        let body = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("form_key", key.as_str()), ("secret", &format!("guess {guess}"))])
+            .finish();
+        let request = guesser.http.post(format!("{}/login", sidecar.api.base)).body(body);
+        let request = request.header("cookie", &login_cookie);
+        tokio::spawn(async move { request.send().await.unwrap().status().as_u16() })
+    });
+    let mut statuses = Vec::new();
+    for guess in guesses.collect::<Vec<_>>() {
+        statuses.push(guess.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses[..10], [401; 10], "ten passwords are checked");
+    assert_eq!(statuses[10..], [429; 90]);
+    assert_eq!(guesser.sign_in(&password).await.status(), 429, "the right password would be one more guess");
+    assert_eq!(guesser.sign_in(OPERATOR).await.status(), 303, "a token is not held up");
+    assert_eq!(sidecar.api.get("/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
+async fn signing_in_with_the_right_password_does_not_count_as_a_failure() {
+    let sidecar = Sidecar::start().await;
+    let password = sidecar.service.make_password().await.unwrap().unwrap();
+    let mut visitor = Visitor::at(&sidecar.api.base);
+    for time in 0..12 {
+        assert_eq!(visitor.sign_in(&password).await.status(), 303, "time {time}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod browser;
 mod cancelled;
 mod cli;
 mod configuration;
+mod connections;
 mod courier;
 mod crash;
 mod dashboard;

@@ -328,7 +328,7 @@ async fn following(url: &str) -> [Sidecar; 2] {
 async fn the_dashboard_of_one_replica_shows_what_happens_at_the_other() {
     let Some(url) = database().await else { return };
     let [a, b] = following(&url).await;
-    let cookie = a.service.sign_in(crate::support::OPERATOR).await.unwrap().unwrap();
+    let cookie = a.service.sign_in_with_token(crate::support::OPERATOR).await.unwrap().unwrap();
     assert!(b.service.session(&cookie).await.unwrap().is_some(), "signed in at both");
     a.service.sign_out(&cookie).await.unwrap();
     assert!(b.service.session(&cookie).await.unwrap().is_none(), "and out at both");

@@ -105,7 +105,9 @@ async fn sigterm_ends_waiting_polls_and_the_process_at_once() {
 #[tokio::test]
 async fn readyz_fails_while_the_database_cannot_be_written() {
     let (dir, process) = Process::start_in_new_dir(&[]);
-    assert_eq!(process.api.get("/readyz").await.status, 200);
+    let ready = process.api.get("/readyz").await;
+    assert_eq!(ready.status, 200);
+    assert!(!ready.headers.contains_key("strict-transport-security"), "only with TLS");
     let other = SqliteConnectOptions::new().filename(dir.path().join("kill-switch.db"));
     let pool = SqlitePool::connect_with(other).await.unwrap();
     let lock = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
@@ -132,6 +134,10 @@ async fn https_with_a_certificate_and_a_key_from_files() {
     let certificate = reqwest::Certificate::from_pem(made.cert.pem().as_bytes()).unwrap();
     process.api.http = reqwest::Client::builder().tls_certs_only([certificate]).build().unwrap();
     assert_eq!(process.api.guarded("a").await["agent_id"], "a");
+    for path in ["/healthz", "/v1/agents", "/login"] {
+        let answer = process.api.get(path).await;
+        assert_eq!(answer.headers["strict-transport-security"], "max-age=31536000", "{path}");
+    }
 
     let listed = binary()
         .current_dir(dir.path())

@@ -56,7 +56,19 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     }
 });
 
-/// Cuts a text into tokens.
+/// Returns whether nobody sees a character: soft hyphen, zero-width spaces and joiners, bidirectional controls, variation
+/// selectors, tags.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c as u32, 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFE00..=0xFE0F | 0xFEFF)
+        || matches!(c as u32, 0xE0000..=0xE0FFF)
+}
+
+/// Returns a text without its invisible characters.
+pub fn visible(text: &str) -> String {
+    text.chars().filter(|c| !is_invisible(*c)).collect()
+}
+
+/// Cuts a text without invisible characters into tokens.
 pub fn tokens(text: &str) -> Vec<Token<'_>> {
     let rules = &*RULES;
     let uuids: HashMap<usize, usize> = matches(&rules.uuid, text);
@@ -189,7 +201,8 @@ fn non_ascii(run: &str, out: &mut Vec<Token<'_>>) {
 pub fn normalised(text: &str) -> String {
     let mut out = String::new();
     let mut space = false;
-    for token in tokens(text) {
+    let text = visible(text);
+    for token in tokens(&text) {
         let piece = match token {
             Token::Gap(c) if c.is_whitespace() => {
                 space = true;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::normalise::{Token, tokens};
+use super::normalise::{Token, tokens, visible};
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::hash::{append, hash_bytes, hash_pair, hash_word, mix};
 use crate::fingerprint::simhash::SimHash;
@@ -46,7 +46,8 @@ impl Default for Counters {
 impl Counters {
     /// Takes a text.
     pub fn text(&mut self, text: &str) {
-        for token in tokens(text) {
+        let text = visible(text);
+        for token in tokens(&text) {
             match token {
                 Token::Word(word) => {
                     let hash = hash_word(&word);

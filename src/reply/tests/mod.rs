@@ -32,13 +32,14 @@ const STOPPED: Cause = Cause::SessionStopped {
     action: Action::Deactivate,
 };
 
-const CAUSES: [Cause; 8] = [
+const CAUSES: [Cause; 9] = [
     KILLED,
     Cause::Inactive { by: Some(DeactivatedBy::Manual), reason: String::new() },
     Cause::Inactive { by: None, reason: String::new() },
     BLOCKED,
     STOPPED,
     Cause::NoPolicy,
+    Cause::Unjudged { because: "its body is not valid JSON" },
     Cause::MissingAgent,
     Cause::BadAgentId,
 ];
@@ -182,7 +183,7 @@ fn the_status_follows_the_cause_except_for_json_rpc_and_completions() {
         let always_ok = matches!(refusal.format, Format::Mcp | Format::A2a) || as_completion;
         let expected = match refusal.cause {
             _ if always_ok => 200,
-            Cause::Inactive { .. } | Cause::SessionStopped { .. } => 403,
+            Cause::Inactive { .. } | Cause::SessionStopped { .. } | Cause::Unjudged { .. } => 403,
             Cause::Blocked { .. } => 429,
             Cause::NoPolicy => 503,
             Cause::MissingAgent | Cause::BadAgentId => 400,

@@ -1,5 +1,6 @@
 mod conversations;
 mod pause;
+mod unjudged;
 
 use super::request::TAIL_BYTES;
 use super::*;
@@ -310,9 +311,11 @@ fn the_body_is_not_touched_if_the_kill_switch_is_off() {
 fn requests_that_cannot_be_scored_are_forwarded_and_counted() {
     let bench = Bench::new(r#", "max_request_bytes": 2000"#);
     type Case<'a> = (&'a [(&'a str, &'a str)], bool, Outcome);
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 11] = [
         (&[("x-agent-id", "")], false, Outcome::NoAgent),
         (&[("x-agent-id", "no spaces")], false, Outcome::BadAgentId),
+        (&[("x-agent-id", "..")], false, Outcome::BadAgentId),
+        (&[("x-agent-id", "a"), ("x-agent-id", "b")], false, Outcome::BadAgentId),
         (&[("x-agent-id", "stranger")], false, Outcome::UnknownAgent),
         (&[("content-length", "2001")], false, Outcome::TooLarge),
         (&[("content-encoding", "gzip")], false, Outcome::Compressed),

@@ -1,0 +1,121 @@
+//! Requests that cannot be judged, with `on_unjudged: deny`, and requests that look so and can.
+
+use super::*;
+use serde_json::Value as Json;
+
+const DENY: &str = r#", "max_request_bytes": 2000, "on_unjudged": "deny""#;
+
+/// Returns status and JSON body of the only refusal.
+fn refusal(bench: &Bench) -> (u16, Json) {
+    let reply = bench.host.replies.borrow_mut().pop().unwrap();
+    assert!(bench.host.replies.borrow().is_empty());
+    (reply.status, serde_json::from_slice(&reply.body).unwrap())
+}
+
+#[test]
+fn what_the_headers_tell_to_be_unreadable_is_refused() {
+    let bench = Bench::new(DENY);
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case<'_>; 5] = [
+        (&[("content-type", "application/grpc")], "gRPC"),
+        (&[("upgrade", "h2c")], "upgrade"),
+        (&[("content-encoding", "gzip")], "content-encoding"),
+        (&[("content-encoding", "identity"), ("content-encoding", "br")], "content-encoding"),
+        (&[("content-length", "200000")], "longer"),
+    ];
+    for (headers, because) in cases {
+        let (_, flow) = bench.begin(headers, false);
+        assert_eq!(flow, Flow::Hold, "{headers:?}");
+        let (status, body) = refusal(&bench);
+        assert_eq!((status, &body["error"]["code"]), (403, &Json::from("call_not_judged")), "{headers:?}");
+        assert_eq!(body["error"]["type"], "permission_error");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("Agent a sent a call that cannot be checked") && message.contains(because),
+            "{message}"
+        );
+    }
+    assert_eq!(bench.counted(Outcome::RefusedUnjudged), 5);
+}
+
+#[test]
+fn what_the_body_tells_to_be_unreadable_is_refused() {
+    let bench = Bench::new(DENY);
+    for body in ["{\"messages\": [", "\u{1f}\u{8b} not JSON at all"] {
+        let (mut stream, _) = bench.begin(&[], false);
+        assert_eq!(bench.body(&mut stream, body), Flow::Hold);
+        let (status, body) = refusal(&bench);
+        assert_eq!((status, &body["error"]["code"]), (403, &Json::from("call_not_judged")));
+    }
+    let mut stream = bench.held(&[(":path", "/v1/messages")]);
+    assert_eq!(stream.request_body(&bench.host, 2001, false), Flow::Hold);
+    let (status, body) = refusal(&bench);
+    assert_eq!((status, &body["type"], &body["error"]["type"]), (403, &"error".into(), &"permission_error".into()));
+    assert_eq!(bench.counted(Outcome::RefusedUnjudged), 3);
+}
+
+#[test]
+fn a_short_body_is_waited_for_so_that_the_connection_stays_open() {
+    let bench = Bench::new(DENY);
+    let (mut stream, flow) = bench.begin(&[("content-encoding", "gzip"), ("content-length", "20")], false);
+    assert_eq!((flow, bench.host.replies.borrow().len()), (Flow::Hold, 0));
+    assert_eq!(bench.body(&mut stream, "twenty unclear bytes"), Flow::Hold);
+    assert_eq!(refusal(&bench).0, 403);
+}
+
+#[test]
+fn what_is_not_a_call_is_forwarded() {
+    let bench = Bench::new(DENY);
+    for (headers, ended) in [
+        (&[(":path", "/v1/embeddings"), ("content-encoding", "gzip")][..], false),
+        (&[(":path", "/chat.Service/Talk"), ("content-type", "application/grpc")], false),
+        (&[(":path", "/v1/realtime"), (":method", "GET"), ("upgrade", "websocket")], false),
+        (&[("content-type", "application/grpc")], true),
+    ] {
+        assert_eq!(bench.begin(headers, ended).1, Flow::Continue, "{headers:?}");
+    }
+    assert!(bench.call("{\"input_file_id\": \"f1\"}", ANSWER));
+    assert!(bench.host.replies.borrow().is_empty());
+}
+
+#[test]
+fn agents_that_cannot_be_stopped_are_not_refused_either() {
+    let bench = Bench::new(DENY);
+    for (enabled, action) in [(false, Action::Deactivate), (true, Action::Observe)] {
+        bench.policy(|policy| (policy.kill_switch_enabled, policy.action) = (enabled, action));
+        assert_eq!(bench.begin(&[("content-encoding", "gzip")], false).1, Flow::Continue);
+    }
+    assert!(bench.host.replies.borrow().is_empty());
+}
+
+#[test]
+fn a_body_whose_encoding_is_identity_is_judged_however_that_is_written() {
+    let bench = Bench::new("");
+    for encoding in ["identity", "Identity", " IDENTITY "] {
+        let (mut stream, flow) = bench.begin(&[("content-encoding", encoding)], false);
+        assert_eq!(flow, Flow::Hold, "{encoding:?}");
+        bench.body(&mut stream, QUESTION);
+    }
+    assert_eq!(bench.counted(Outcome::Allowed), 3);
+}
+
+#[test]
+fn two_different_ids_are_a_malformed_one_and_the_same_id_twice_is_not() {
+    let bench = Bench::new(r#", "require_agent": true"#);
+    let (_, flow) = bench.begin(&[("x-agent-id", "a"), ("x-agent-id", "b")], false);
+    assert_eq!((flow, bench.counted(Outcome::RefusedAgentId)), (Flow::Hold, 1));
+    let (status, body) = refusal(&bench);
+    assert_eq!((status, &body["error"]["code"]), (400, &Json::from("bad_agent_id")));
+    assert!(
+        body["error"]["message"].as_str().unwrap().starts_with("\"two different values\" is not an agent id"),
+        "{body}"
+    );
+    assert_eq!(bench.begin(&[("x-agent-id", "a"), ("x-agent-id", "a")], false).1, Flow::Hold);
+    assert!(bench.host.replies.borrow().is_empty());
+
+    let by_key = Bench::new(r#", "require_agent": true, "agent_id": [{"api_key": "authorization"}]"#);
+    by_key.begin(&[("authorization", "Bearer one"), ("authorization", "Bearer two")], false);
+    let (status, body) = refusal(&by_key);
+    assert_eq!((status, &body["error"]["code"]), (400, &Json::from("bad_agent_id")));
+    assert!(!body.to_string().contains("Bearer"), "keys are not repeated: {body}");
+}
