@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprinter;
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::identity::{Identity, identify};
-use crate::link::report::{Findings, report};
+use crate::link::report;
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
 use crate::session;
@@ -195,7 +195,7 @@ impl Stream {
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
                     Verdict::Allow => self.forward(host, agent, &scored, &turn),
-                    _ => self.trip(host, agent, &scored, &turn, now_ms),
+                    _ => self.trip(host, agent, &scored, &turn),
                 }
             }
             Err(reason) => self.not_scored(host, reason, &turn),
@@ -268,18 +268,23 @@ impl Stream {
 
     /// Acts on a loop.
     #[cold] // keeps this out of the code that every request runs through
-    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn, now_ms: u64) -> Flow {
+    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn) -> Flow {
         let explain = |window| agent.record.scorer().explain(window, &turn.tool_names);
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
-        let trip = agent.trip(host, scored, &turn.conversation, &reason, now_ms);
+        let mut report = report::report(host, &self.worker, &agent, scored, &turn.conversation, reason.clone());
+        let trip = agent.trip(host, scored, &turn.conversation, &reason, &report::encode(&report));
         if let Trip::Stopped { releases } = trip {
+            if let Some(session) = &mut report.session {
+                session.releases = releases;
+            }
             let excerpt = self.excerpt(host, agent.record.counting);
-            let findings = Findings { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases };
-            report(host, &self.worker, &agent, scored, findings);
+            report::send(host, scored, report, report::Evidence { tools: turn.tool_names.clone(), matches, excerpt });
         }
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
             _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn),
+            // To say that the agent is inactive would be false. The next call of the loop gets another verdict.
+            _ if trip == Trip::Contended => return self.pass(host, Outcome::Contended),
             (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn),
             (verdict, Scope::Session) => Cause::SessionStopped {
                 session: self.session_name(Some(turn)),

@@ -110,7 +110,8 @@ impl Service {
         // back the notice that an agent was deactivated.
         let last = tx.last_sent(&delivery).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
-        if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
+        // The last one may seem to lie ahead, if the clock was set back since.
+        if last.is_some_and(|last_ms| self.now().abs_diff(last_ms) < cooldown_ms) {
             delivery.status = DeliveryStatus::HeldBack;
             delivery.last_error = format!("within the cooldown of {} s", rule.cooldown_seconds);
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::statement::Argument;
 use super::{Connection, Result, Row, Statement, Store, Tx};
+use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{AlertRule, Channel, Delivery, DeliveryStatus, Millis, NoticeKind};
 
 /// Which deliveries to list, newest first.
@@ -109,12 +110,14 @@ impl Store {
     }
 
     /// Returns the deliveries whose next attempt is due and that no other process is attempting. Those that have waited
-    /// longest come first.
+    /// longest come first. A delivery is also due if the clock was set back since its last attempt.
     pub async fn due_deliveries(&self, now_ms: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let statement = select_deliveries("WHERE status = 'pending' AND next_attempt_ms <= $1")
+        let is_due =
+            "WHERE status = 'pending' AND (next_attempt_ms <= $1 OR COALESCE(last_attempt_ms, created_ms) > $3)";
+        let statement = select_deliveries(is_due)
             .push(self.database.dialect().and_unclaimed)
             .push("ORDER BY next_attempt_ms, seq LIMIT $2");
-        let statement = statement.bind(now_ms).bind(limit);
+        let statement = statement.bind(now_ms).bind(limit).bind(now_ms.saturating_add(CLOCK_TOLERANCE_MS));
         self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 
