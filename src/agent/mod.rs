@@ -376,16 +376,17 @@ pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Optio
     let stored = update_persistently(host, &agent_key(&policy.agent_id), |stored| {
         unknown_kill = None;
         let before = Value::decode(&stored.bytes);
-        let record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
+        let mut record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
         let Some(value) = before else { return Some(record.encode(&Details::new(policy, &record, now))) };
         let known = value.details();
-        let mut details = match value.record.generation == record.generation {
+        let details = match value.record.generation == record.generation {
             true => known.updated(policy, &record, now),
             false => Details::new(policy, &record, now),
         };
         let is_unknown = policy.active && !record.active && !details.report.is_empty();
-        if is_unknown && (details.again_ms == 0 || now.steady_ms >= details.again_ms + AGAIN_MS) {
-            details.again_ms = now.steady_ms;
+        let is_due = record.told_again_ms == 0 || now.steady_ms >= record.told_again_ms + AGAIN_MS;
+        if is_unknown && is_due {
+            record.told_again_ms = now.steady_ms;
             unknown_kill = Some(details.report.clone());
         }
         (value.record != record || known != details).then(|| value.with_policy(&record, &details))

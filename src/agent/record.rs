@@ -47,6 +47,8 @@ pub struct Record {
     pub blocked_until_ms: u64,
     /// How often the agent was blocked. Each block starts a fresh window.
     pub blocks: u32,
+    /// When the report of a kill was last sent again because the sidecar did not know of it, in steady milliseconds.
+    pub told_again_ms: u64,
 }
 
 impl Record {
@@ -70,6 +72,7 @@ impl Record {
             session_stop_seconds: policy.session_stop_seconds.clamp(1, MAX_SESSION_STOP_SECONDS),
             blocked_until_ms: 0,
             blocks: 0,
+            told_again_ms: 0,
         }
     }
 
@@ -87,6 +90,7 @@ impl Record {
                     deactivated_by: new.deactivated_by.or(before.deactivated_by.filter(|_| killed)),
                     blocked_until_ms: before.blocked_until_ms,
                     blocks: before.blocks,
+                    told_again_ms: before.told_again_ms,
                     ..new
                 }
             }
@@ -162,9 +166,6 @@ pub struct Details {
     /// says that the agent is active.
     #[serde(default)]
     pub report: String,
-    /// When the report was last sent again, in steady milliseconds.
-    #[serde(default)]
-    pub again_ms: u64,
 }
 
 /// The time at which a policy arrives.
@@ -201,7 +202,6 @@ impl Details {
             updated.reason.clone_from(&self.reason);
         }
         updated.report.clone_from(&self.report);
-        updated.again_ms = self.again_ms;
         for local in &self.stopped_sessions {
             let known = updated.stopped_sessions.iter().find(|known| known.key == local.key);
             let is_newer = |known: &StoppedSession| (known.releases, known.until_ms) < (local.releases, local.until_ms);
@@ -288,7 +288,7 @@ const SESSION_SCOPE: u8 = 16;
 
 impl Record {
     /// The length of an encoded record. Its details and the window follow it.
-    pub const BYTES: usize = 56;
+    pub const BYTES: usize = 64;
 
     /// Encodes the record and its details, without a window.
     pub fn encode(&self, details: &Details) -> Vec<u8> {
@@ -310,6 +310,7 @@ impl Record {
         bytes.extend(self.blocked_until_ms.to_le_bytes());
         bytes.extend(self.idle_reset_seconds.to_le_bytes());
         bytes.extend(self.session_stop_seconds.to_le_bytes());
+        bytes.extend(self.told_again_ms.to_le_bytes());
         bytes.extend((details.len() as u32).to_le_bytes());
         bytes.extend(details);
         bytes
@@ -345,6 +346,7 @@ impl Record {
             idle_reset_seconds: reader.u32()?,
             scope: if flags & SESSION_SCOPE != 0 { Scope::Session } else { Scope::Agent },
             session_stop_seconds: reader.u32()?,
+            told_again_ms: reader.u64()?,
         })
     }
 }
@@ -389,7 +391,7 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_other_bytes_are_not_records() {
-        let record = Record { blocks: 7, ..Record::new(&policy(), 3).blocked(5).killed() };
+        let record = Record { blocks: 7, told_again_ms: 9, ..Record::new(&policy(), 3).blocked(5).killed() };
         let details = Details { reason: "the same input 6 times".to_owned(), ..Details::default() };
         assert_eq!(record.encode(&Details::default()).len(), Record::BYTES);
         let bytes = record.encode(&details);

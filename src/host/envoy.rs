@@ -92,6 +92,7 @@ impl Host for Envoy {
         hostcalls::set_shared_data(key, Some(bytes), Some(cas)).map_err(|_| Mismatch)
     }
 
+    #[inline(never)] // so that it is compiled once
     fn dispatch(&self, call: &Outgoing) -> Option<CallId> {
         let mut headers = vec![
             (":method", call.method),

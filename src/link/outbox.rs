@@ -185,15 +185,16 @@ impl Sender {
 }
 
 fn log_failure(status: u16, report: &[u8]) {
-    match status {
-        0 => log::warn!("a kill report waits for the sidecar (no answer)"),
-        // The sidecar understands the report and does not want it. A wrong token and a busy sidecar are something else.
-        400..500 if ![401, 403, 408, 429].contains(&status) => {
-            log::warn!("the sidecar refuses a kill report ({status}): {}", without_excerpt(report));
-        }
-        200..300 => log::warn!("a kill report waits for the sidecar (status {status} without its kill_id)"),
-        _ => log::warn!("a kill report waits for the sidecar (status {status})"),
+    // The sidecar understands the report and does not want it. A wrong token and a busy sidecar are something else.
+    if (400..500).contains(&status) && ![401, 403, 408, 429].contains(&status) {
+        return log::warn!("the sidecar refuses a kill report ({status}): {}", without_excerpt(report));
     }
+    let problem = match status {
+        0 => "no answer",
+        200..300 => "its answer is not the receipt",
+        _ => "an error",
+    };
+    log::warn!("a kill report waits for the sidecar ({problem}, status {status})");
 }
 
 /// A report for the log, where no prompt text may appear.

@@ -24,7 +24,7 @@ const POLLS_PER_TICK: u32 = 4;
 const GRACE_MS: u64 = 4_000;
 /// The longest pause between two attempts, before jitter. Together with [`GRACE_MS`], this is how long it takes to notice
 /// that the sidecar can be reached again.
-const LONGEST_PAUSE_MS: u64 = 4_000;
+const LONGEST_PAUSE_MS: u64 = 3_000;
 
 /// How far the sync has come, as stored in shared data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

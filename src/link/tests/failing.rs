@@ -34,7 +34,7 @@ impl Fleet {
             for call in self.answered..made {
                 let path = self.host.calls.borrow()[call].path.clone();
                 // A long poll without news stays open.
-                let Some(answer) = answer(&path).or_else(|| (!path.contains("wait=5")).then_some(NOTHING)) else {
+                let Some(answer) = answer(&path).or_else(|| (!path.contains("wait=4")).then_some(NOTHING)) else {
                     continue;
                 };
                 let answer = Some(answer).filter(|answer| *answer != NOTHING);

@@ -120,14 +120,14 @@ fn one_agent_takes_only_so_much_room() {
 #[test]
 fn only_a_receipt_for_the_same_report_acknowledges_it() {
     let answers = [
-        (answer(200, "{}"), "(status 200 without its kill_id)"),
-        (receipt("another"), "(status 200 without its kill_id)"),
-        (answer(204, ""), "(status 204 without its kill_id)"),
+        (answer(200, "{}"), "(its answer is not the receipt, status 200)"),
+        (receipt("another"), "(its answer is not the receipt, status 200)"),
+        (answer(204, ""), "(its answer is not the receipt, status 204)"),
         (answer(422, r#"{"kill_id": "k1"}"#), "refuses a kill report (422)"),
         (answer(404, ""), "refuses a kill report (404)"),
-        (answer(401, ""), "waits for the sidecar (status 401)"),
-        (answer(503, ""), "waits for the sidecar (status 503)"),
-        (None, "waits for the sidecar (no answer)"),
+        (answer(401, ""), "waits for the sidecar (an error, status 401)"),
+        (answer(503, ""), "waits for the sidecar (an error, status 503)"),
+        (None, "waits for the sidecar (no answer, status 0)"),
     ];
     for (answer, line) in answers {
         let (host, _, mut link) = linked();
