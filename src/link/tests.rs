@@ -10,7 +10,6 @@ use crate::agent::record::{Details, Record, Value};
 use crate::config::Config;
 use crate::host::fake::Fake;
 use crate::shared::agent_key;
-use crate::wire::KillReport;
 
 fn worker() -> Rc<Worker> {
     let config = Config::parse(br#"{"cluster": "kill-switch"}"#, &|_| None).unwrap();

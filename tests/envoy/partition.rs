@@ -48,7 +48,7 @@ async fn stop_during_partition(lasts: Duration) {
         ..MeshOptions::default()
     })
     .await;
-    mesh.enable("bot", json!({})).await;
+    mesh.enable("bot", json!({"kill_switch_enabled": false})).await;
     assert_eq!(chatting(&mesh.caller("bot"), 1).await, [200]);
 
     proxy.store(true, Ordering::SeqCst);

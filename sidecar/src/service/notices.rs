@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::tokens::random_hex;
 use super::{Result, Service, millis};
-use crate::clock::rfc3339;
+use crate::clock::{CLOCK_TOLERANCE_MS, rfc3339};
 use crate::model::{AlertRule, Delivery, DeliveryStatus, Event, EventType, Millis, NoticeKind};
 use crate::store::Tx;
 
@@ -80,8 +80,9 @@ impl Service {
             return Ok(0);
         }
         let rules = tx.alert_rules().await?;
+        let now_ms = self.now();
         for event in &events {
-            for rule in rules.iter().filter(|rule| concerns(rule, event)) {
+            for rule in rules.iter().filter(|rule| concerns(rule, event, now_ms)) {
                 if let Some(delivery) = self.notice(&mut tx, rule, event).await? {
                     tx.add_delivery(&delivery).await?;
                 }
@@ -220,9 +221,11 @@ impl Service {
     }
 }
 
-fn concerns(rule: &AlertRule, event: &Event) -> bool {
+fn concerns(rule: &AlertRule, event: &Event, now_ms: Millis) -> bool {
     let is_about = rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
-    rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_loop_or_recovery(event)
+    // A rule that seems to be made in the future is from before the clock was set back.
+    let is_later = event.body.at_ms >= rule.created_ms || rule.created_ms > now_ms.saturating_add(CLOCK_TOLERANCE_MS);
+    rule.enabled && is_about && is_later && is_loop_or_recovery(event)
 }
 
 /// Whether the event is a loop or the recovery from one. Activating an agent that a person had deactivated is neither.

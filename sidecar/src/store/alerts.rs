@@ -194,12 +194,13 @@ impl Tx {
     /// the same rule. Notices that were held back do not count.
     pub async fn last_sent(&mut self, like: &Delivery) -> Result<Option<Millis>> {
         let statement = Statement::new(
-            "SELECT max(created_ms) AS created_ms FROM alert_deliveries
-             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND scope = $4 AND status <> 'held_back'",
+            "SELECT created_ms FROM alert_deliveries
+             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND scope = $4 AND status <> 'held_back'
+             ORDER BY seq DESC LIMIT 1",
         );
         let statement =
             statement.bind(&like.rule_id).bind(&like.agent_id).bind(like.kind.as_str()).bind(like.scope.as_str());
-        self.connection().row(statement).await?.optional_integer("created_ms")
+        self.connection().optional_row(statement).await?.map(|row| row.integer("created_ms")).transpose()
     }
 
     /// Adds a delivery and gives it the next number. A second delivery of the same event under the same rule is left

@@ -68,6 +68,11 @@ async fn a_notice_is_neither_retried_nor_held_back_an_hour_late_when_the_clock_i
     sidecar.api.report("/v1/kills", kill("k2", "a", 2)).await.ok();
     sidecar.deliver().await;
     assert_eq!(receiver.take().len(), 3, "the second kill is not within the cooldown of the first");
+    sidecar.api.post("/v1/agents/a/activate", json!({})).await.ok();
+    sidecar.deliver().await;
+    sidecar.api.report("/v1/kills", kill("k3", "a", 3)).await.ok();
+    sidecar.deliver().await;
+    assert_eq!(receiver.take().len(), 0, "but the third is within the cooldown of the second");
 }
 
 #[tokio::test]
