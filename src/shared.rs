@@ -8,19 +8,23 @@
 use crate::host::{Host, SharedValue, Version};
 
 /// How far the policy sync has come.
-pub const SYNC_KEY: &str = "aks/2/rev";
+pub const SYNC_KEY: &str = "aks/3/rev";
 /// Until when the fleet is paused.
-pub const PAUSE_KEY: &str = "aks/pause";
+pub const PAUSE_KEY: &str = "aks/3/pause";
 /// Which root talks to the sidecar.
-pub const LEASE_KEY: &str = "aks/lease";
+pub const LEASE_KEY: &str = "aks/3/lease";
+/// The number of the latest full sync that was started, whether or not it was completed.
+pub const ROUND_KEY: &str = "aks/3/round";
+/// When the next call to the sidecar may be made while calls fail.
+pub const GATE_KEY: &str = "aks/3/gate";
 /// A number that rises with every report put into the outbox, so that an idle tick reads only one key.
 pub const OUTBOX_COUNT_KEY: &str = "aks/out";
 
 /// How many bytes the windows of all conversations take.
-const SLOT_BYTES_KEY: &str = "aks/2/slots";
+const SLOT_BYTES_KEY: &str = "aks/3/slots";
 
 /// The key prefix of an agent's record.
-const AGENT_PREFIX: &str = "aks/2/p/";
+const AGENT_PREFIX: &str = "aks/3/p/";
 
 /// How often [`update`] tries to write before it gives up.
 const MAX_ATTEMPTS: usize = 32;
@@ -39,7 +43,7 @@ pub fn agent_of(key: &str) -> &str {
 
 /// The key of the window that the conversations in one slot of an agent share.
 fn slot_key(agent_id: &str, slot: u64) -> String {
-    format!("aks/2/w/{agent_id}/{slot}")
+    format!("aks/3/w/{agent_id}/{slot}")
 }
 
 /// How many slots every agent may use, whatever the limit of all agents together is.
@@ -79,16 +83,21 @@ pub fn find_slot(
 /// Counts bytes that will be used. Returns false if that would exceed the limit.
 fn reserve(host: &impl Host, bytes: usize, max_bytes: u32) -> bool {
     let reserved = update(host, SLOT_BYTES_KEY, |value| {
-        let used = value.bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) + bytes as u64;
+        let used = number(&value.bytes) + bytes as u64;
         let fits = used <= u64::from(max_bytes);
         (fits.then(|| used.to_le_bytes().to_vec()), fits)
     });
     reserved.unwrap_or(false)
 }
 
-/// The key of one slot of the outbox.
-pub fn outbox_key(slot: u32) -> String {
-    format!("aks/out/{slot}")
+/// The key of one bucket of the outbox.
+pub fn outbox_key(bucket: usize) -> String {
+    format!("aks/out/{bucket}")
+}
+
+/// Decodes a value that is one number. An absent value is 0.
+pub fn number(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Reads a key, applies `change`, and writes the result back.

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use crate::config::Config;
 use crate::fingerprint::Fingerprinter;
 use crate::link::observations::ObservationBuffer;
-use crate::wire::KillReport;
 
 /// The state of the filter in one worker.
 pub struct Worker {
@@ -20,8 +19,6 @@ pub struct Worker {
     pub ticked_ms: Cell<u64>,
     /// What is reported to the sidecar every now and then.
     pub observations: RefCell<ObservationBuffer>,
-    /// Kill reports for which the outbox had no room.
-    pub overflow: RefCell<Vec<KillReport>>,
     /// Fingerprinters that are not in use, since their buffers are worth keeping. The one returned last is taken first,
     /// while it is still in the cache.
     spare: RefCell<Vec<Fingerprinter>>,
@@ -39,7 +36,6 @@ impl Worker {
             round: Cell::new(None),
             ticked_ms: Cell::new(0),
             observations: RefCell::default(),
-            overflow: RefCell::default(),
             spare: RefCell::default(),
         }
     }

@@ -36,6 +36,9 @@ pub struct EnvoyConfig {
     pub buffer_limit: Option<u32>,
     /// Whether HTTP/2 is used to the upstream.
     pub upstream_http2: bool,
+    /// A file with the listener, see [`EnvoyConfig::listeners`]. Envoy reads it again when it is replaced. Without it, the
+    /// listener is part of the bootstrap and cannot be changed.
+    pub listeners_file: Option<PathBuf>,
 }
 
 /// The wasm filter.
@@ -77,6 +80,7 @@ impl EnvoyConfig {
             access_log: None,
             buffer_limit: None,
             upstream_http2: false,
+            listeners_file: None,
         }
     }
 
@@ -99,11 +103,26 @@ impl EnvoyConfig {
         }
         let sidecar = self.sidecar.map(|address| cluster("kill-switch", address));
         let clusters: Vec<Value> = [llm].into_iter().chain(sidecar).chain(self.clusters.iter().cloned()).collect();
-        json!({
+        let mut bootstrap = json!({
             "node": {"id": "lab", "cluster": "lab"},
             "admin": {"address": socket(self.admin)},
-            "static_resources": {"listeners": [self.listener()], "clusters": clusters},
-        })
+            "static_resources": {"clusters": clusters},
+        });
+        match &self.listeners_file {
+            Some(file) => {
+                let source = json!({"path_config_source": {"path": file}, "resource_api_version": "V3"});
+                bootstrap["dynamic_resources"] = json!({"lds_config": source});
+            }
+            None => bootstrap["static_resources"]["listeners"] = json!([self.listener()]),
+        }
+        bootstrap
+    }
+
+    /// Returns the content of [`listeners_file`](EnvoyConfig::listeners_file).
+    pub fn listeners(&self) -> Value {
+        let mut listener = self.listener();
+        listener["@type"] = json!("type.googleapis.com/envoy.config.listener.v3.Listener");
+        json!({"resources": [listener]})
     }
 
     fn listener(&self) -> Value {

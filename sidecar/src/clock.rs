@@ -15,6 +15,14 @@ pub fn system_clock() -> Clock {
     Arc::new(|| to_millis(SystemTime::now()))
 }
 
+/// How far the clocks of two replicas may differ, and how far a clock may be corrected, before times of another clock are
+/// recognised as such.
+///
+/// A clock may be set back. A time in the past then seems to be ahead, and whatever was to happen some time after it would
+/// be late by as much as the clock was set back. Therefore a deadline has passed if it is further ahead than it can have
+/// been when it was set, which means that the time at which it was set is ahead by more than this.
+pub(crate) const CLOCK_TOLERANCE_MS: Millis = 60_000;
+
 fn to_millis(time: SystemTime) -> Millis {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since_1970.as_millis()).unwrap_or(Millis::MAX)

@@ -23,7 +23,7 @@ use crate::host::{Host, SharedValue};
 use crate::shared::{SlotLimits, agent_key, agent_of, find_slot, update, update_from, update_persistently};
 use crate::turn::{Answer, Conversation, Turn};
 use crate::wire::{Action, AgentPolicy, DeactivatedBy, Scope, StoppedSession};
-use record::{Details, Record, Value, session_key};
+use record::{Details, Now, Record, Value, session_key};
 
 /// What is said about a request by the state of its agent and its conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,12 +59,12 @@ pub enum Standing {
 
 impl Value<'_> {
     /// Returns what the state of the agent says about a request. The clock is read only if the agent was ever blocked.
-    fn standing(&self, now_ms: impl FnOnce() -> u64) -> Standing {
+    fn standing(&self, host: &impl Host) -> Standing {
         let record = &self.record;
         if !record.active {
             return Standing::Inactive { by: record.deactivated_by, reason: self.details().reason };
         }
-        let blocked_for = if record.blocked_until_ms == 0 { 0 } else { record.blocked_for_seconds(now_ms()) };
+        let blocked_for = if record.blocked_until_ms == 0 { 0 } else { record.blocked_for_seconds(host.steady_ms()) };
         match blocked_for {
             0 if record.enabled => Standing::Guarded,
             0 => Standing::Off,
@@ -73,11 +73,11 @@ impl Value<'_> {
     }
 
     /// Returns what the state of a conversation says about a request. Costs nothing if no conversation was stopped.
-    fn session_standing(&self, conversation: u64, now_ms: impl FnOnce() -> u64) -> Standing {
+    fn session_standing(&self, conversation: u64, host: &impl Host) -> Standing {
         if !self.has_details() {
             return Standing::Guarded;
         }
-        let now_ms = now_ms();
+        let now_ms = host.steady_ms();
         match self.details().stop(conversation) {
             Some(stop) if stop.until_ms > now_ms => Standing::SessionStopped {
                 retry_after_seconds: u32::try_from((stop.until_ms - now_ms).div_ceil(1000)).unwrap_or(u32::MAX),
@@ -145,6 +145,8 @@ pub enum Trip {
     AlreadyStopped,
     /// The agent was activated or deleted in the meantime, so the verdict no longer applies.
     Outdated,
+    /// Other workers wrote the record every time this one tried to, so nothing is known about the agent.
+    Contended,
 }
 
 impl Agent {
@@ -179,8 +181,8 @@ impl Agent {
     /// Returns what the record that was read says about a request of this conversation, as far as it is known.
     pub fn standing(&self, host: &impl Host, conversation: Option<u64>) -> Standing {
         let Some(value) = Value::decode(&self.value.bytes) else { return Standing::Off };
-        match (value.standing(|| host.now_ms()), conversation) {
-            (Standing::Guarded, Some(key)) => value.session_standing(key, || host.now_ms()),
+        match (value.standing(host), conversation) {
+            (Standing::Guarded, Some(key)) => value.session_standing(key, host),
             (standing, _) => standing,
         }
     }
@@ -209,7 +211,7 @@ impl Agent {
 
     fn score_in_common(&mut self, host: &impl Host, call: Call) -> Result<Scored, NotScored> {
         let scored = update_from(host, &self.key, std::mem::take(&mut self.value), |stored| {
-            let value = match guarded(&stored.bytes, call.at_ms) {
+            let value = match guarded(&stored.bytes, host) {
                 Ok(value) => value,
                 Err(reason) => return (None, Err(reason)),
             };
@@ -224,8 +226,8 @@ impl Agent {
 
     fn score_in_slot(&mut self, host: &impl Host, call: Call, limits: SlotLimits) -> Result<Scored, NotScored> {
         let stored = host.get(&self.key);
-        let value = guarded(&stored.bytes, call.at_ms)?;
-        let standing = value.session_standing(call.conversation, || call.at_ms);
+        let value = guarded(&stored.bytes, host)?;
+        let standing = value.session_standing(call.conversation, host);
         if standing != Standing::Guarded {
             return Err(NotScored::Standing(standing));
         }
@@ -274,14 +276,15 @@ impl Agent {
         if conversation.key().is_some() { self.record.scope } else { Scope::Agent }
     }
 
-    /// Acts on a loop, unless another worker has done so or the policy has changed in the meantime.
+    /// Acts on a loop, unless another worker has done so or the policy has changed in the meantime. The report of a kill is
+    /// kept in the record.
     pub fn trip(
         &self,
         host: &impl Host,
         scored: &Scored,
         conversation: &Conversation,
         reason: &str,
-        now_ms: u64,
+        report: &str,
     ) -> Trip {
         if scored.verdict == Verdict::WouldKill {
             // A fresh window for the conversation, so that one loop is reported once.
@@ -294,6 +297,7 @@ impl Agent {
             return if is_first { Trip::Stopped { releases: 0 } } else { Trip::AlreadyStopped };
         }
         let stops_session = self.scope(conversation) == Scope::Session;
+        let now_ms = host.steady_ms();
         let trip = update(host, &self.key, |stored| {
             let Some(value) = Value::decode(&stored.bytes) else { return (None, Trip::Outdated) };
             let now = value.record;
@@ -309,7 +313,10 @@ impl Agent {
             }
             let record = match scored.verdict {
                 Verdict::Allow | Verdict::WouldKill => return (None, Trip::Outdated),
-                Verdict::Kill => now.killed(),
+                Verdict::Kill => {
+                    report.clone_into(&mut details.report);
+                    now.killed()
+                }
                 Verdict::Block => now.blocked(now_ms),
             };
             reason.clone_into(&mut details.reason);
@@ -321,7 +328,7 @@ impl Agent {
                 true
             });
         }
-        trip.unwrap_or(Trip::AlreadyStopped)
+        trip.unwrap_or(Trip::Contended)
     }
 
     /// Adds the stop of a conversation to a value.
@@ -339,11 +346,8 @@ impl Agent {
             return (None, Trip::AlreadyStopped);
         }
         let releases = known.map_or(0, |known| known.releases);
-        let (action, seconds) = match verdict {
-            Verdict::Block => (Action::Block, value.record.retry_after_seconds),
-            _ => (Action::Deactivate, value.record.session_stop_seconds),
-        };
-        let until_ms = now_ms.saturating_add(u64::from(seconds) * 1000);
+        let action = if verdict == Verdict::Block { Action::Block } else { Action::Deactivate };
+        let until_ms = now_ms.saturating_add(value.record.stop_ms(action));
         let key = session_key(conversation);
         details.add_stop(StoppedSession { key, until_ms, releases, action, reason: reason.to_owned() });
         (Some(value.with_policy(&value.record, &details)), Trip::Stopped { releases })
@@ -351,27 +355,43 @@ impl Agent {
 }
 
 /// Decodes a value, if the requests of its agent are scored.
-fn guarded(bytes: &[u8], now_ms: u64) -> Result<Value<'_>, NotScored> {
+fn guarded<'a>(bytes: &'a [u8], host: &impl Host) -> Result<Value<'a>, NotScored> {
     let value = Value::decode(bytes).ok_or(NotScored::Deleted)?;
-    match value.standing(|| now_ms) {
+    match value.standing(host) {
         Standing::Guarded => Ok(value),
         standing => Err(NotScored::Standing(standing)),
     }
 }
 
+/// How long a report that the sidecar does not act upon is not sent again, in milliseconds.
+const AGAIN_MS: u64 = 60_000;
+
 /// Stores a policy that has arrived from the sidecar. Returns `None` if other workers wrote the record all the time.
-pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<()> {
-    update_persistently(host, &agent_key(&policy.agent_id), |stored| {
+///
+/// If the policy says that the agent is active, and this Envoy has deactivated it in the same generation, the sidecar does
+/// not know of the kill. In that case the report of the kill is returned, to be sent again.
+pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<Option<String>> {
+    let now = Now { clock_ms: host.now_ms(), steady_ms: host.steady_ms() };
+    let mut unknown_kill = None;
+    let stored = update_persistently(host, &agent_key(&policy.agent_id), |stored| {
+        unknown_kill = None;
         let before = Value::decode(&stored.bytes);
-        let record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
-        let Some(value) = before else { return Some(record.encode(&Details::new(policy))) };
+        let mut record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
+        let Some(value) = before else { return Some(record.encode(&Details::new(policy, &record, now))) };
         let known = value.details();
         let details = match value.record.generation == record.generation {
-            true => known.updated(policy, host.now_ms()),
-            false => Details::new(policy),
+            true => known.updated(policy, &record, now),
+            false => Details::new(policy, &record, now),
         };
+        let is_unknown = policy.active && !record.active && !details.report.is_empty();
+        let is_due = record.told_again_ms == 0 || now.steady_ms >= record.told_again_ms + AGAIN_MS;
+        if is_unknown && is_due {
+            record.told_again_ms = now.steady_ms;
+            unknown_kill = Some(details.report.clone());
+        }
         (value.record != record || known != details).then(|| value.with_policy(&record, &details))
-    })
+    });
+    stored.map(|()| unknown_kill)
 }
 
 /// Forgets an agent that the sidecar has deleted. Returns `None` if other workers wrote the record all the time.

@@ -43,10 +43,12 @@ pub struct Record {
     pub scope: Scope,
     /// How long a stopped conversation is refused.
     pub session_stop_seconds: u32,
-    /// Until when requests are refused, in milliseconds since 1970.
+    /// Until when requests are refused, in [steady](crate::host::Host::steady_ms) milliseconds.
     pub blocked_until_ms: u64,
     /// How often the agent was blocked. Each block starts a fresh window.
     pub blocks: u32,
+    /// When the report of a kill was last sent again because the sidecar did not know of it, in steady milliseconds.
+    pub told_again_ms: u64,
 }
 
 impl Record {
@@ -70,6 +72,7 @@ impl Record {
             session_stop_seconds: policy.session_stop_seconds.clamp(1, MAX_SESSION_STOP_SECONDS),
             blocked_until_ms: 0,
             blocks: 0,
+            told_again_ms: 0,
         }
     }
 
@@ -87,6 +90,7 @@ impl Record {
                     deactivated_by: new.deactivated_by.or(before.deactivated_by.filter(|_| killed)),
                     blocked_until_ms: before.blocked_until_ms,
                     blocks: before.blocks,
+                    told_again_ms: before.told_again_ms,
                     ..new
                 }
             }
@@ -104,6 +108,12 @@ impl Record {
         let until = now_ms.saturating_add(u64::from(self.retry_after_seconds) * 1000);
         // Starts a fresh window: no existing one has this generation.
         Self { blocked_until_ms: until, blocks: self.blocks.wrapping_add(1), ..*self }
+    }
+
+    /// Returns how long a conversation is refused that was stopped by this action.
+    pub fn stop_ms(&self, action: Action) -> u64 {
+        let seconds = if action == Action::Block { self.retry_after_seconds } else { self.session_stop_seconds };
+        u64::from(seconds) * 1000
     }
 
     /// Whether the kill switch deactivated the agent.
@@ -148,9 +158,23 @@ pub struct Details {
     /// Why the agent was deactivated or blocked, in the words of the event.
     #[serde(default)]
     pub reason: String,
-    /// The conversations that were stopped.
+    /// The conversations that were stopped. In contrast to a policy, their times are in
+    /// [steady](crate::host::Host::steady_ms) milliseconds.
     #[serde(default)]
     pub stopped_sessions: Vec<StoppedSession>,
+    /// The report of the kill, without its evidence, if this Envoy deactivated the agent. It is sent again if the sidecar
+    /// says that the agent is active.
+    #[serde(default)]
+    pub report: String,
+}
+
+/// The time at which a policy arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// In milliseconds since 1970.
+    pub clock_ms: u64,
+    /// In [steady](crate::host::Host::steady_ms) milliseconds.
+    pub steady_ms: u64,
 }
 
 impl Details {
@@ -172,25 +196,32 @@ impl Details {
     ///
     /// A stop by this Envoy outlives a policy that does not know of it yet. It ends with its time, or when a person has let
     /// the conversation go on since.
-    pub fn updated(&self, policy: &AgentPolicy, now_ms: u64) -> Self {
-        let mut updated = Self::new(policy);
+    pub fn updated(&self, policy: &AgentPolicy, record: &Record, now: Now) -> Self {
+        let mut updated = Self::new(policy, record, now);
         if updated.reason.is_empty() {
             updated.reason.clone_from(&self.reason);
         }
+        updated.report.clone_from(&self.report);
         for local in &self.stopped_sessions {
-            let known = policy.stopped_sessions.iter().find(|known| known.key == local.key);
+            let known = updated.stopped_sessions.iter().find(|known| known.key == local.key);
             let is_newer = |known: &StoppedSession| (known.releases, known.until_ms) < (local.releases, local.until_ms);
-            if known.map_or(local.until_ms > now_ms, is_newer) {
+            if known.map_or(local.until_ms > now.steady_ms, is_newer) {
                 updated.add_stop(local.clone());
             }
         }
         updated
     }
 
-    /// Takes the details of a policy.
-    pub fn new(policy: &AgentPolicy) -> Self {
-        let mut details = Self { reason: policy.reason.clone().unwrap_or_default(), stopped_sessions: Vec::new() };
-        policy.stopped_sessions.iter().for_each(|stop| details.add_stop(stop.clone()));
+    /// Takes the details of a policy whose settings are in `record`.
+    ///
+    /// The clock of the sidecar may differ from this one, so no stop lasts longer than the settings say.
+    pub fn new(policy: &AgentPolicy, record: &Record, now: Now) -> Self {
+        let mut details = Self { reason: policy.reason.clone().unwrap_or_default(), ..Self::default() };
+        for stop in &policy.stopped_sessions {
+            let left_ms = stop.until_ms.saturating_sub(now.clock_ms).min(record.stop_ms(stop.action));
+            let until_ms = if left_ms == 0 { 0 } else { now.steady_ms + left_ms };
+            details.add_stop(StoppedSession { until_ms, ..stop.clone() });
+        }
         details
     }
 
@@ -248,7 +279,7 @@ impl<'a> Value<'a> {
 }
 
 /// The version of the encoding below. Bytes of any other version are not a record.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const ACTIVE: u8 = 1;
 const ENABLED: u8 = 2;
 const BY_KILL_SWITCH: u8 = 4;
@@ -257,7 +288,7 @@ const SESSION_SCOPE: u8 = 16;
 
 impl Record {
     /// The length of an encoded record. Its details and the window follow it.
-    pub const BYTES: usize = 56;
+    pub const BYTES: usize = 64;
 
     /// Encodes the record and its details, without a window.
     pub fn encode(&self, details: &Details) -> Vec<u8> {
@@ -279,6 +310,7 @@ impl Record {
         bytes.extend(self.blocked_until_ms.to_le_bytes());
         bytes.extend(self.idle_reset_seconds.to_le_bytes());
         bytes.extend(self.session_stop_seconds.to_le_bytes());
+        bytes.extend(self.told_again_ms.to_le_bytes());
         bytes.extend((details.len() as u32).to_le_bytes());
         bytes.extend(details);
         bytes
@@ -314,6 +346,7 @@ impl Record {
             idle_reset_seconds: reader.u32()?,
             scope: if flags & SESSION_SCOPE != 0 { Scope::Session } else { Scope::Agent },
             session_stop_seconds: reader.u32()?,
+            told_again_ms: reader.u64()?,
         })
     }
 }
@@ -358,7 +391,7 @@ mod tests {
 
     #[test]
     fn records_round_trip_and_other_bytes_are_not_records() {
-        let record = Record { blocks: 7, ..Record::new(&policy(), 3).blocked(5).killed() };
+        let record = Record { blocks: 7, told_again_ms: 9, ..Record::new(&policy(), 3).blocked(5).killed() };
         let details = Details { reason: "the same input 6 times".to_owned(), ..Details::default() };
         assert_eq!(record.encode(&Details::default()).len(), Record::BYTES);
         let bytes = record.encode(&details);
@@ -385,11 +418,29 @@ mod tests {
         ];
         for (name, stopped_sessions, until_ms) in cases {
             let before = Details { stopped_sessions: vec![stop(50, 0)], ..Details::default() };
-            let after = before.updated(&AgentPolicy { stopped_sessions, ..policy() }, 49);
+            let policy = AgentPolicy { stopped_sessions, ..policy() };
+            let after = before.updated(&policy, &Record::new(&policy, 0), Now { clock_ms: 49, steady_ms: 49 });
             assert_eq!(after.stop(0xAA).map(|stop| stop.until_ms), Some(until_ms), "{name}");
         }
         let before = Details { stopped_sessions: vec![stop(50, 0)], ..Details::default() };
-        assert_eq!(before.updated(&policy(), 50), Details::default(), "its time is up");
+        let now = Now { clock_ms: 50, steady_ms: 50 };
+        assert_eq!(before.updated(&policy(), &Record::new(&policy(), 0), now), Details::default(), "its time is up");
+    }
+
+    #[test]
+    fn the_stop_of_a_policy_lasts_as_long_as_the_sidecar_says_but_never_longer_than_the_settings_say() {
+        let (hour, clock_ms, steady_ms) = (3_600_000, 1_700_000_000_000, 5_000_000);
+        let cases = [
+            ("half of its time is left", clock_ms + hour / 2, steady_ms + hour / 2),
+            ("the clock of the sidecar is ahead by a day", clock_ms + 25 * hour, steady_ms + hour),
+            ("its time is up", clock_ms - 1, 0),
+            ("it was let go on", 0, 0),
+        ];
+        for (name, told_ms, until_ms) in cases {
+            let policy = AgentPolicy { stopped_sessions: vec![stop(told_ms, 0)], ..policy() };
+            let details = Details::new(&policy, &Record::new(&policy, 0), Now { clock_ms, steady_ms });
+            assert_eq!(details.stop(0xAA).map(|stop| stop.until_ms), Some(until_ms), "{name}");
+        }
     }
 
     #[test]

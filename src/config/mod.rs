@@ -183,7 +183,7 @@ impl Config {
             dashboard_url: dashboard_url.map(|url| url.trim_end_matches('/').to_owned()),
             evidence: choice("evidence", raw.evidence, [("none", Evidence::None), ("excerpt", Evidence::Excerpt)])?,
             envoy_name: text("envoy_name", raw.envoy_name, &rules::ENVOY_NAME)?,
-            sync_wait_seconds: whole("sync_wait_seconds", raw.sync_wait_seconds, 25, 1..=55)?,
+            sync_wait_seconds: whole("sync_wait_seconds", raw.sync_wait_seconds, 4, 1..=55)?,
             observe_interval_ms: whole("observe_interval_ms", raw.observe_interval_ms, 1_000, 100..=60_000)?,
         })
     }

@@ -40,7 +40,7 @@ fn a_cluster_is_enough_and_everything_else_has_its_default() {
     assert_eq!(config.dashboard_url, None);
     assert_eq!(config.evidence, Evidence::None);
     assert_eq!(config.envoy_name, None);
-    assert_eq!(config.sync_wait_seconds, 25);
+    assert_eq!(config.sync_wait_seconds, 4);
     assert_eq!(config.observe_interval_ms, 1000);
 }
 

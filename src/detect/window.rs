@@ -48,7 +48,7 @@ const MAX_IN_FLIGHT_MS: u64 = 600_000;
 impl Call {
     /// Whether the call awaits its answer.
     pub fn is_in_flight(&self, now_ms: u64) -> bool {
-        self.in_flight > 0 && now_ms.saturating_sub(self.at_ms) <= MAX_IN_FLIGHT_MS
+        self.in_flight > 0 && now_ms.abs_diff(self.at_ms) <= MAX_IN_FLIGHT_MS
     }
 }
 
@@ -305,7 +305,7 @@ impl<'a> Past<'a> {
 
     /// Whether nothing has happened for more than `idle_ms`: no call came, none was answered, none is in flight.
     pub fn is_silent(self, now_ms: u64, idle_ms: u64) -> bool {
-        let is_old = |then_ms: u64| now_ms.saturating_sub(then_ms) > idle_ms;
+        let is_old = |then_ms: u64| now_ms.abs_diff(then_ms) > idle_ms;
         let ended = |entry: Entry<'_>| {
             let call = entry.call();
             !call.is_in_flight(now_ms) && is_old(call.at_ms.saturating_add(u64::from(call.took_ms)))

@@ -95,6 +95,10 @@ impl Host for Envoy {
         fast::now_ns()
     }
 
+    fn steady_ms(&self) -> u64 {
+        fast::steady_ns().unwrap_or_else(fast::now_ns) / 1_000_000
+    }
+
     fn random(&self) -> u64 {
         RandomState::new().build_hasher().finish()
     }
@@ -118,6 +122,7 @@ impl Host for Envoy {
         hostcalls::set_shared_data(key, Some(bytes), Some(cas)).map_err(|_| Mismatch)
     }
 
+    #[inline(never)] // so that it is compiled once
     fn dispatch(&self, call: &Outgoing) -> Option<CallId> {
         let mut headers = vec![
             (":method", call.method),
@@ -311,7 +316,12 @@ impl HttpContext for EnvoyStream {
 
 /// Host functions that every request calls, without the conversions and panics of the SDK's versions.
 mod fast {
-    #![allow(unsafe_code)] // declares and calls two functions of the host's documented interface
+    #![allow(unsafe_code)] // declares and calls three functions of the host's documented interface
+
+    #[link(wasm_import_module = "wasi_snapshot_preview1")]
+    unsafe extern "C" {
+        fn clock_time_get(clock: u32, precision: u64, time: *mut u64) -> u32;
+    }
 
     #[link(wasm_import_module = "env")]
     unsafe extern "C" {
@@ -325,6 +335,15 @@ mod fast {
         // SAFETY: the host writes to the pointer, which points to this stack. It always succeeds.
         unsafe { proxy_get_current_time_nanoseconds(&raw mut time) };
         time
+    }
+
+    /// Returns the time of Envoy's monotonic clock in nanoseconds, or `None` if Envoy does not let the module have it.
+    pub fn steady_ns() -> Option<u64> {
+        const MONOTONIC: u32 = 1;
+        let mut time = 0;
+        // SAFETY: the host writes to the pointer, which points to this stack.
+        let error = unsafe { clock_time_get(MONOTONIC, 0, &raw mut time) };
+        (error == 0).then_some(time)
     }
 
     /// Sets a property whose path is a single name.

@@ -15,8 +15,10 @@ pub type OtherWorker = Box<dyn FnOnce(&Fake)>;
 /// The host of one worker and of the stream that it serves.
 #[derive(Default)]
 pub struct Fake {
-    /// The time, in milliseconds.
+    /// The time, in milliseconds since 1970.
     pub now_ms: Cell<u64>,
+    /// The time that does not change when the clock is set.
+    pub steady_ms: Cell<u64>,
     /// Shared data: value and version.
     pub shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
     /// How often shared data was read and written.
@@ -52,6 +54,7 @@ impl Fake {
         logged::start();
         let host = Self::default();
         host.now_ms.set(1_700_000_000_000);
+        host.steady_ms.set(5_000_000);
         host
     }
 
@@ -63,6 +66,12 @@ impl Fake {
     /// Lets time pass.
     pub fn wait(&self, ms: u64) {
         self.now_ms.set(self.now_ms.get() + ms);
+        self.steady_ms.set(self.steady_ms.get() + ms);
+    }
+
+    /// Sets the clock to another time.
+    pub fn set_clock(&self, by_ms: i64) {
+        self.now_ms.set(self.now_ms.get().saturating_add_signed(by_ms));
     }
 
     /// Returns the lines logged on this thread since the host was created.
@@ -85,6 +94,10 @@ fn all(headers: &RefCell<Vec<(String, Vec<u8>)>>) -> Headers {
 impl Host for Fake {
     fn now_ns(&self) -> u64 {
         self.now_ms.get() * 1_000_000
+    }
+
+    fn steady_ms(&self) -> u64 {
+        self.steady_ms.get()
     }
 
     fn random(&self) -> u64 {

@@ -65,12 +65,19 @@ pub struct Incoming {
 
 /// What every part of the filter needs from its host. Log lines go through the `log` crate.
 pub trait Host {
-    /// Returns the time in nanoseconds since 1970.
+    /// Returns the time in nanoseconds since 1970. Somebody may set the clock, so this is for people and for the sidecar,
+    /// and deadlines are kept in [`steady_ms`](Self::steady_ms).
     fn now_ns(&self) -> u64;
 
     /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> u64 {
         self.now_ns() / 1_000_000
+    }
+
+    /// Returns a time in milliseconds that neither jumps nor goes back when the clock is set. It is the same for all workers
+    /// of an Envoy, and says nothing about the time of day.
+    fn steady_ms(&self) -> u64 {
+        self.now_ms()
     }
 
     /// Returns an unpredictable number.

@@ -16,14 +16,14 @@ pub const YOUNGER_MS: u64 = 5_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     holder: u64,
-    /// When the root was created, in milliseconds since 1970.
+    /// When the root was created.
     pub born_ms: u64,
 }
 
 impl Claim {
     /// Creates a claim for a root that has just been created.
     pub fn new(host: &impl Host) -> Self {
-        Self { holder: host.random(), born_ms: host.now_ms() }
+        Self { holder: host.random(), born_ms: host.steady_ms() }
     }
 
     /// Takes or renews the lease if possible. Returns whether this root holds it.

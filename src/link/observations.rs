@@ -1,22 +1,31 @@
 //! What one worker has seen since its last report to the sidecar: agents, scores and refusals.
 //!
 //! The buffer is bounded and may lose data. If too many ids arrive, the first ones are kept, and a report that cannot be
-//! sent is dropped. Nothing that must not be lost goes this way.
+//! delivered is dropped. Nothing that must not be lost goes this way.
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use super::GRACE_MS;
+use super::backoff::Backoff;
 use crate::detect::score::Score;
+use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::wire::{AgentObservation, Observations, ScoreSample};
+use crate::worker::Worker;
 
-/// How many agents one report lists.
+/// How many agents the buffer has room for.
 const MAX_AGENTS: usize = 500;
+/// How many agents one report lists. With all their scores, these are half a megabyte, and the sidecar accepts one.
+const AGENTS_PER_REPORT: usize = 100;
+/// The longest pause between two attempts, before jitter.
+const LONGEST_PAUSE_MS: u64 = 30_000;
 /// How many scores are kept for one agent. Newer scores replace older ones.
 const MAX_SCORES: usize = 40;
 
 /// The observations of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct ObservationBuffer {
-    agents: BTreeMap<String, AgentObservation>,
+    /// Ordered by id. A list is as fast as a map for so few agents, and takes much less code.
+    agents: Vec<AgentObservation>,
 }
 
 impl ObservationBuffer {
@@ -43,29 +52,72 @@ impl ObservationBuffer {
         });
     }
 
-    /// Takes all observations out of the buffer. Returns `None` if there are none.
-    pub fn take(&mut self, envoy: &str) -> Option<Observations> {
-        if self.agents.is_empty() {
-            return None;
-        }
-        let agents = std::mem::take(&mut self.agents).into_values().collect();
-        Some(Observations { envoy: envoy.to_owned(), agents })
+    /// Takes the observations for one report out of the buffer.
+    pub fn take(&mut self) -> Vec<AgentObservation> {
+        self.agents.split_off(self.agents.len().saturating_sub(AGENTS_PER_REPORT))
     }
 
     fn update(&mut self, agent_id: &str, change: impl FnOnce(&mut AgentObservation)) {
-        if let Some(agent) = self.agents.get_mut(agent_id) {
-            return change(agent);
+        let found = self.agents.binary_search_by(|agent| agent.agent_id.as_str().cmp(agent_id));
+        let index = found.unwrap_or_else(|index| index);
+        if found.is_err() && self.agents.len() < MAX_AGENTS {
+            let agent_id = agent_id.to_owned();
+            let new = AgentObservation { agent_id, requests: 0, refused: 0, last_seen_ms: 0, scores: Vec::new() };
+            self.agents.insert(index, new);
+        } else if found.is_err() {
+            return;
         }
-        if self.agents.len() < MAX_AGENTS {
-            let mut agent = AgentObservation {
-                agent_id: agent_id.to_owned(),
-                requests: 0,
-                refused: 0,
-                last_seen_ms: 0,
-                scores: Vec::new(),
-            };
-            change(&mut agent);
-            self.agents.insert(agent_id.to_owned(), agent);
+        if let Some(agent) = self.agents.get_mut(index) {
+            change(agent);
+        }
+    }
+}
+
+/// Sends the observations of one worker.
+pub struct Reporter {
+    worker: Rc<Worker>,
+    next_ms: u64,
+    sent: Option<CallId>,
+    backoff: Backoff,
+}
+
+impl Reporter {
+    /// Creates a reporter that sends with its first tick.
+    pub fn new(worker: Rc<Worker>) -> Self {
+        Self { worker, next_ms: 0, sent: None, backoff: Backoff::new(LONGEST_PAUSE_MS) }
+    }
+
+    /// Sends a report, if there is something to report and it is time. One report is under way at a time.
+    pub fn tick(&mut self, host: &impl Host, now_ms: u64) {
+        let mut buffer = self.worker.observations.borrow_mut();
+        let is_due = now_ms >= self.next_ms && self.sent.is_none() && !buffer.agents.is_empty();
+        if !is_due || !self.backoff.may_call(host, now_ms) {
+            return;
+        }
+        let observations = Observations { envoy: self.worker.envoy.clone(), agents: buffer.take() };
+        // What did not fit into this report follows at once.
+        if buffer.agents.is_empty() {
+            self.next_ms = now_ms + u64::from(self.worker.config.observe_interval_ms);
+        }
+        let body = serde_json::to_vec(&observations).unwrap_or_default();
+        let path = "/v1/observations".to_owned();
+        self.sent = host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: GRACE_MS });
+        if self.sent.is_none() {
+            self.backoff.fail(host, now_ms);
+        }
+    }
+
+    /// Handles the answer to a report.
+    pub fn response(&mut self, host: &impl Host, call: CallId, answer: &Option<Incoming>) {
+        if self.sent.take_if(|sent| *sent == call).is_none() {
+            return;
+        }
+        let now_ms = host.steady_ms();
+        if answer.as_ref().is_some_and(|answer| answer.status < 300) {
+            self.backoff.recover(host);
+            self.tick(host, now_ms);
+        } else {
+            self.backoff.fail(host, now_ms);
         }
     }
 }

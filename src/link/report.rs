@@ -6,79 +6,96 @@ use crate::agent::{Agent, Scored};
 use crate::detect::verdict::Verdict;
 use crate::host::Host;
 use crate::metrics::Metric;
-use crate::turn::{Conversation, Turn};
+use crate::turn::Conversation;
 use crate::wire::{Action, KillReport, Match, ReportedSession, Scope};
 use crate::worker::Worker;
 
 /// How many matching calls a report lists.
 const MAX_MATCHES: usize = 20;
 
-/// What the report of a loop says in addition to the score.
-#[derive(Clone, Debug)]
-pub struct Findings<'a> {
-    /// The call that showed the loop.
-    pub turn: &'a Turn,
-    /// When it came, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// The beginning of the repeated input, if the operator asked for it.
-    pub excerpt: Option<String>,
-    /// The explanation in words.
-    pub reason: String,
-    /// The past calls that the call repeated, the latest first.
-    pub matches: Vec<Match>,
-    /// How often the conversation had been let go on before.
-    pub releases: u32,
-    /// Whether nothing was stopped only because the fleet is paused.
-    pub paused: bool,
-}
-
-/// Counts and logs a loop, and puts its report into the outbox.
-pub fn report(host: &impl Host, worker: &Worker, agent: &Agent, scored: &Scored, findings: Findings<'_>) {
-    let conversation = &findings.turn.conversation;
-    let scope = agent.scope(conversation);
-    let (action, metric, outcome) = match (scored.verdict, scope) {
+/// What a loop leads to: the action, what is counted, and how the log puts it.
+fn consequence(verdict: Verdict, scope: Scope) -> (Action, Metric, &'static str) {
+    match (verdict, scope) {
         (Verdict::Kill, Scope::Agent) => (Action::Deactivate, Metric::Kills, "deactivated"),
         (Verdict::Block, Scope::Agent) => (Action::Block, Metric::Blocks, "blocked"),
         (Verdict::Kill, Scope::Session) => (Action::Deactivate, Metric::SessionsStopped, "stopped in one conversation"),
         (Verdict::Block, Scope::Session) => (Action::Block, Metric::SessionsStopped, "blocked in one conversation"),
         (Verdict::WouldKill | Verdict::Allow, _) => (Action::Observe, Metric::WouldKills, "would have been stopped"),
-    };
-    host.count(metric, 1);
+    }
+}
+
+/// Creates the report of a loop, without its evidence.
+#[inline(never)]
+pub fn report(
+    host: &impl Host,
+    worker: &Worker,
+    agent: &Agent,
+    scored: &Scored,
+    conversation: &Conversation,
+    reason: String,
+) -> KillReport {
+    let scope = agent.scope(conversation);
     let session = conversation.key().map(|key| ReportedSession {
         key: session_key(key),
         id: match conversation {
             Conversation::Identified { id, .. } => Some(id.clone()),
             Conversation::Continued { .. } | Conversation::New { .. } => None,
         },
-        releases: findings.releases,
+        releases: 0,
     });
     let record = &agent.record;
-    let Findings { reason, mut matches, .. } = findings;
-    matches.truncate(MAX_MATCHES);
-    let (score, threshold) = (scored.score, record.threshold);
-    // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
-    let shown = serde_json::Number::from_f64(threshold).map(|number| number.to_string()).unwrap_or_default();
-    let shown = shown.strip_suffix(".0").unwrap_or(&shown);
-    log::warn!("agent {} {outcome}: {reason} (score {score}, threshold {shown})", agent.id());
-    let report = KillReport {
+    KillReport {
         kill_id: format!("{:016x}{:016x}", host.random(), host.random()),
         agent_id: agent.id().to_owned(),
         generation: record.generation,
-        action,
-        paused: findings.paused,
+        action: consequence(scored.verdict, scope).0,
+        paused: false,
         scope,
         session,
         envoy: worker.envoy.clone(),
-        at_ms: findings.at_ms,
-        score: score.value(),
-        threshold,
+        at_ms: host.now_ms(),
+        score: scored.score.value(),
+        threshold: record.threshold,
         window_size: record.window_size,
         counting: record.counting,
-        signals: score.signals,
+        signals: scored.score.signals,
         reason,
-        tools: findings.turn.tool_names.clone(),
-        matches,
-        excerpt: findings.excerpt,
-    };
-    outbox::put(host, worker, report);
+        tools: Vec::new(),
+        matches: Vec::new(),
+        excerpt: None,
+    }
+}
+
+/// Encodes a report as one line of JSON.
+#[inline(never)]
+pub fn encode(report: &KillReport) -> String {
+    serde_json::to_string(report).unwrap_or_default()
+}
+
+/// What shows that there was a loop.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The names of the tools that were called.
+    pub tools: Vec<String>,
+    /// The past calls that the call repeated, the latest first.
+    pub matches: Vec<Match>,
+    /// The beginning of the repeated input, if the operator asked for it.
+    pub excerpt: Option<String>,
+}
+
+/// Counts and logs a loop, and puts its report into the outbox.
+#[inline(never)]
+pub fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
+    let (_, metric, outcome) = consequence(scored.verdict, report.scope);
+    host.count(metric, 1);
+    // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
+    let shown = serde_json::Number::from_f64(report.threshold).map(|number| number.to_string()).unwrap_or_default();
+    let shown = shown.strip_suffix(".0").unwrap_or(&shown);
+    let (agent_id, reason) = (&report.agent_id, &report.reason);
+    log::warn!("agent {agent_id} {outcome}: {reason} (score {}, threshold {shown})", scored.score);
+    let brief = encode(&report);
+    evidence.matches.truncate(MAX_MATCHES);
+    let Evidence { tools, matches, excerpt } = evidence;
+    let report = encode(&KillReport { tools, matches, excerpt, ..report });
+    outbox::put(host, report.as_bytes(), brief.as_bytes());
 }

@@ -6,14 +6,14 @@
 
 use std::rc::Rc;
 
-use super::GRACE_MS;
 use super::backoff::Backoff;
+use super::outbox;
 use crate::agent::{delete, store_policy};
 use crate::codec::Reader;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::identity::is_agent_id;
 use crate::pause;
-use crate::shared::{SYNC_KEY, update};
+use crate::shared::{ROUND_KEY, SYNC_KEY, number, update};
 use crate::wire::SyncAnswer;
 use crate::worker::Worker;
 
@@ -21,14 +21,20 @@ use crate::worker::Worker;
 /// that answers at once must not cause a storm of polls.
 const POLLS_PER_TICK: u32 = 4;
 
+/// How long a poll may take in addition to the time that the sidecar is asked to hold it.
+const GRACE_MS: u64 = 4_000;
+/// The longest pause between two attempts, before jitter. Together with [`GRACE_MS`], this is how long it takes to notice
+/// that the sidecar can be reached again.
+const LONGEST_PAUSE_MS: u64 = 3_000;
+
 /// How far the sync has come, as stored in shared data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// The number of full syncs so far.
+    /// The number of the full sync that is in force.
     pub round: u32,
     /// The revision that has been applied.
     pub rev: u64,
-    /// When the sidecar last answered, in milliseconds since 1970.
+    /// When the sidecar last answered, in [steady](Host::steady_ms) milliseconds.
     pub heard_ms: u64,
     /// Which life of the sidecar's database the revision belongs to.
     pub epoch: String,
@@ -68,7 +74,7 @@ pub struct PolicySync {
 impl PolicySync {
     /// Creates a sync that has not polled yet.
     pub fn new(worker: Rc<Worker>) -> Self {
-        Self { worker, polling: None, polls_left: 0, backoff: Backoff::default(), unfinished: None }
+        Self { worker, polling: None, polls_left: 0, backoff: Backoff::new(LONGEST_PAUSE_MS), unfinished: None }
     }
 
     /// Starts a poll if none is open.
@@ -82,16 +88,16 @@ impl PolicySync {
         if self.polling.take_if(|polling| *polling == call).is_none() {
             return false;
         }
-        let now_ms = host.now_ms();
+        let now_ms = host.steady_ms();
         match self.read(host, now_ms, answer) {
             Ok(()) => {
-                if self.backoff.recover() {
+                if self.backoff.recover(host) {
                     log::info!("the sidecar answers again");
                 }
             }
             Err(problem) => {
                 self.unfinished = None;
-                if self.backoff.fail(now_ms, host.random()) {
+                if self.backoff.fail(host, now_ms) {
                     log::warn!("no policy from the sidecar ({problem}): the last known policy stays in force");
                 }
             }
@@ -101,11 +107,13 @@ impl PolicySync {
     }
 
     fn poll(&mut self, host: &impl Host, now_ms: u64) {
-        if self.polling.is_some() || self.polls_left == 0 || !self.backoff.is_over(now_ms) {
+        if self.polling.is_some() || self.polls_left == 0 || !self.backoff.may_call(host, now_ms) {
             return;
         }
         self.polls_left -= 1;
-        let wait = if self.unfinished.is_some() { 0 } else { self.worker.config.sync_wait_seconds };
+        // After a failure the answer should come at once, whether there is news or not.
+        let is_long = self.unfinished.is_none() && !self.backoff.is_failing();
+        let wait = if is_long { self.worker.config.sync_wait_seconds } else { 0 };
         let position = self.unfinished.clone().or_else(|| Position::read(host)).unwrap_or_default();
         let (epoch, since) = (query_value(&position.epoch), position.rev);
         let envoy = query_value(&self.worker.envoy);
@@ -116,7 +124,7 @@ impl PolicySync {
             timeout_ms: u64::from(wait) * 1000 + GRACE_MS,
         });
         if self.polling.is_none() {
-            self.backoff.fail(now_ms, host.random());
+            self.backoff.fail(host, now_ms);
         }
     }
 
@@ -144,14 +152,16 @@ impl PolicySync {
     fn apply(&mut self, host: &impl Host, now_ms: u64, answer: SyncAnswer) -> Result<(), String> {
         let round = match (&self.unfinished, Position::read(host)) {
             (Some(unfinished), _) => unfinished.round,
-            (None, Some(applied)) if answer.full => applied.round.wrapping_add(1),
-            (None, Some(applied)) => applied.round,
-            (None, None) => 1,
+            (None, Some(applied)) if !answer.full => applied.round,
+            _ => new_round(host).ok_or("too many writers at once")?,
         };
         // First, so that no agent of this answer is stopped although the fleet is paused.
-        pause::store(host, answer.paused_for_ms, now_ms);
+        pause::store(host, answer.paused_for_ms);
         for policy in answer.agents.iter().filter(|policy| is_agent_id(policy.agent_id.as_bytes())) {
-            store_policy(host, policy, round).ok_or("too many writers at once")?;
+            if let Some(report) = store_policy(host, policy, round).ok_or("too many writers at once")? {
+                log::warn!("agent {} was deactivated here, and the sidecar says it is active", policy.agent_id);
+                outbox::put(host, report.as_bytes(), report.as_bytes());
+            }
         }
         for agent_id in answer.deleted.iter().filter(|agent_id| is_agent_id(agent_id.as_bytes())) {
             delete(host, agent_id).ok_or("too many writers at once")?;
@@ -167,6 +177,15 @@ impl PolicySync {
         self.worker.round.set(Some(round));
         Ok(())
     }
+}
+
+/// Returns a number that no full sync had before, whether it was completed or not. The records of a full sync that was not
+/// completed must not count in the next one.
+fn new_round(host: &impl Host) -> Option<u32> {
+    update(host, ROUND_KEY, |value| {
+        let round = number(&value.bytes) + 1;
+        (Some(round.to_le_bytes().to_vec()), round as u32)
+    })
 }
 
 /// Percent-encodes a value for a query.

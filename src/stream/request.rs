@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprinter;
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::identity::{Identity, identify};
-use crate::link::report::{Findings, report};
+use crate::link::report;
 use crate::metrics::{Metric, Outcome};
 use crate::pause;
 use crate::reply::Cause;
@@ -233,7 +233,7 @@ impl Stream {
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
                     Verdict::Allow => self.forward(host, agent, &scored, &turn),
-                    _ => self.trip(host, agent, &mut scored, &turn, now_ms),
+                    _ => self.trip(host, agent, &mut scored, &turn),
                 }
             }
             Err(reason) => self.not_scored(host, reason, &turn),
@@ -306,23 +306,29 @@ impl Stream {
 
     /// Acts on a loop. While the fleet is paused, it is only reported.
     #[cold] // keeps this out of the code that every request runs through
-    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &mut Scored, turn: &Turn, now_ms: u64) -> Flow {
-        let paused = scored.verdict != Verdict::WouldKill && pause::is_in_force(host, now_ms);
+    fn trip(&mut self, host: &impl StreamHost, agent: Agent, scored: &mut Scored, turn: &Turn) -> Flow {
+        let paused = scored.verdict != Verdict::WouldKill && pause::is_in_force(host);
         if paused {
             scored.verdict = Verdict::WouldKill;
         }
         let scored = &*scored;
         let explain = |window| agent.record.scorer().explain(window, &turn.tool_names);
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
-        let trip = agent.trip(host, scored, &turn.conversation, &reason, now_ms);
+        let mut report = report::report(host, &self.worker, &agent, scored, &turn.conversation, reason.clone());
+        report.paused = paused;
+        let trip = agent.trip(host, scored, &turn.conversation, &reason, &report::encode(&report));
         if let Trip::Stopped { releases } = trip {
+            if let Some(session) = &mut report.session {
+                session.releases = releases;
+            }
             let excerpt = self.excerpt(host, agent.record.counting);
-            let findings = Findings { turn, at_ms: now_ms, excerpt, reason: reason.clone(), matches, releases, paused };
-            report(host, &self.worker, &agent, scored, findings);
+            report::send(host, scored, report, report::Evidence { tools: turn.tool_names.clone(), matches, excerpt });
         }
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
             _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn),
+            // To say that the agent is inactive would be false. The next call of the loop gets another verdict.
+            _ if trip == Trip::Contended => return self.pass(host, Outcome::Contended),
             (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn),
             (verdict, Scope::Session) => Cause::SessionStopped {
                 session: self.session_name(Some(turn)),

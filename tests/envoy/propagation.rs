@@ -19,7 +19,8 @@ const CONNECTIONS: usize = 8;
 #[test]
 fn a_deactivated_agent_is_refused_by_every_worker_at_once_and_an_activated_one_is_served() {
     run(async {
-        let mesh = Mesh::with(MeshOptions { workers: 3, ..MeshOptions::default() }).await;
+        let filter = json!({"sync_wait_seconds": 55});
+        let mesh = Mesh::with(MeshOptions { workers: 3, filter, ..MeshOptions::default() }).await;
         mesh.enable("bot", json!({"kill_switch_enabled": false})).await;
         let (mut slowest, mut in_all) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..ROUNDS {

@@ -83,8 +83,8 @@ impl Filter {
         if !exchange.refused.get() {
             stream.request_body(&exchange, body.len(), true);
         }
-        let observed = self.worker.observations.borrow_mut().take("");
-        let scores = observed.into_iter().flat_map(|observed| observed.agents).flat_map(|agent| agent.scores);
+        let observed = self.worker.observations.borrow_mut().take();
+        let scores = observed.into_iter().flat_map(|agent| agent.scores);
         self.scores.borrow_mut().extend(scores);
         (!exchange.refused.get()).then(|| Forwarded { request: request.clone(), exchange, stream })
     }
@@ -115,7 +115,8 @@ impl Filter {
     /// Returns how many kills wait to be reported.
     pub fn reports(&self) -> usize {
         let shared = self.envoy.shared.borrow();
-        shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/out/") && !bytes.is_empty()).count()
+        let buckets = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/out/") && !bytes.is_empty());
+        buckets.map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n').count()).sum()
     }
 }
 

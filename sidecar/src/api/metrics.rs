@@ -77,7 +77,7 @@ fn set_gauges(service: &Service, waiting_alerts: usize) {
     metrics::gauge!("kill_switch_alert_outbox_depth").set(waiting_alerts as f64);
     metrics::gauge!("kill_switch_revision").set(rev as f64);
     for envoy in service.envoys() {
-        let age_ms = now_ms.saturating_sub(envoy.last_seen_ms);
+        let age_ms = now_ms.abs_diff(envoy.last_seen_ms);
         let behind = rev.saturating_sub(envoy.applied_rev.unwrap_or_default());
         let label = [("envoy", envoy.envoy)];
         metrics::gauge!("kill_switch_sync_age_seconds", &label).set(age_ms as f64 / 1000.0);

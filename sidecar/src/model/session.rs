@@ -3,6 +3,7 @@
 use agent_kill_switch::wire::{Action, StoppedSession};
 
 use super::Millis;
+use crate::clock::CLOCK_TOLERANCE_MS;
 
 /// One stop of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +39,10 @@ pub struct SessionStop {
 }
 
 impl SessionStop {
-    /// Whether calls of the conversation are refused at this time.
+    /// Whether calls of the conversation are refused at this time. A stop is over if the clock was set back since.
     pub fn is_in_force(&self, now_ms: Millis) -> bool {
-        self.released.is_none() && now_ms < self.until_ms
+        let is_of_this_clock = self.stopped_ms <= now_ms.saturating_add(CLOCK_TOLERANCE_MS);
+        self.released.is_none() && now_ms < self.until_ms && is_of_this_clock
     }
 
     /// Returns how often a person has let the conversation go on, this stop included.

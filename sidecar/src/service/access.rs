@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::tokens::{Identity, hash, hex, random_bytes, random_hex};
 use super::{Error, Result, Service, millis};
+use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::store::{Session, StoreError};
 
 /// How long a session lasts.
@@ -85,7 +86,11 @@ impl Service {
 
     /// Returns the identity behind a cookie, if its session is still valid.
     pub async fn session(&self, cookie: &str) -> Result<Option<Identity>> {
-        let Some(session) = self.store.session(&hash(cookie), self.now()).await? else { return Ok(None) };
+        let now_ms = self.now();
+        let session = self.store.session(&hash(cookie), now_ms).await?;
+        // A session that would last longer than any can is from before the clock was set back, and has expired.
+        let latest_ms = now_ms.saturating_add(millis(SESSION)).saturating_add(CLOCK_TOLERANCE_MS);
+        let Some(session) = session.filter(|session| session.expires_ms <= latest_ms) else { return Ok(None) };
         Ok(match session.token_hash {
             None => Some(Identity::dashboard()),
             Some(token_hash) => self.keyring.identify_hash(&token_hash).filter(Identity::may_see),

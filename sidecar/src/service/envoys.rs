@@ -108,7 +108,7 @@ impl Registry {
             let view = EnvoyView {
                 envoy: seen.envoy.clone(),
                 applied_rev: seen.applied_rev,
-                connected: now_ms.saturating_sub(seen.last_seen_ms) < SHARED_SILENCE_MS,
+                connected: now_ms.abs_diff(seen.last_seen_ms) < SHARED_SILENCE_MS,
                 last_seen_ms: seen.last_seen_ms,
             };
             views.insert(seen.envoy.clone(), view);
@@ -124,7 +124,7 @@ impl Registry {
             .map(|(name, entry)| EnvoyView {
                 envoy: name.clone(),
                 applied_rev: entry.applied_rev,
-                connected: entry.polls > 0 || now_ms.saturating_sub(entry.last_seen_ms) < SILENCE_MS,
+                connected: entry.polls > 0 || now_ms.abs_diff(entry.last_seen_ms) < SILENCE_MS,
                 last_seen_ms: if entry.polls > 0 { now_ms } else { entry.last_seen_ms },
             })
             .collect()

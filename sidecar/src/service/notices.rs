@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::tokens::random_hex;
 use super::{Result, Service, millis};
-use crate::clock::rfc3339;
+use crate::clock::{CLOCK_TOLERANCE_MS, rfc3339};
 use crate::model::{AlertRule, Delivery, DeliveryStatus, Event, EventType, Millis, NoticeKind};
 use crate::store::Tx;
 
@@ -85,8 +85,9 @@ impl Service {
             return Ok(0);
         }
         let rules = tx.alert_rules().await?;
+        let now_ms = self.now();
         for event in &events {
-            for rule in rules.iter().filter(|rule| concerns(rule, event)) {
+            for rule in rules.iter().filter(|rule| concerns(rule, event, now_ms)) {
                 if let Some(delivery) = self.notice(&mut tx, rule, event).await? {
                     tx.add_delivery(&delivery).await?;
                 }
@@ -123,7 +124,8 @@ impl Service {
         // back the notice that an agent was deactivated.
         let last = tx.last_sent(&delivery).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
-        if last.is_some_and(|last_ms| self.now().saturating_sub(last_ms) < cooldown_ms) {
+        // The last one may seem to lie ahead, if the clock was set back since.
+        if last.is_some_and(|last_ms| self.now().abs_diff(last_ms) < cooldown_ms) {
             delivery.status = DeliveryStatus::HeldBack;
             delivery.last_error = format!("within the cooldown of {} s", rule.cooldown_seconds);
         }
@@ -236,10 +238,12 @@ impl Service {
     }
 }
 
-fn concerns(rule: &AlertRule, event: &Event) -> bool {
+fn concerns(rule: &AlertRule, event: &Event, now_ms: Millis) -> bool {
     let is_about_fleet = event.body.agent_id.is_empty();
     let is_about = is_about_fleet || rule.agent_id.as_deref().is_none_or(|agent_id| agent_id == event.body.agent_id);
-    rule.enabled && is_about && event.body.at_ms >= rule.created_ms && is_loop_or_recovery(event)
+    // A rule that seems to be made in the future is from before the clock was set back.
+    let is_later = event.body.at_ms >= rule.created_ms || rule.created_ms > now_ms.saturating_add(CLOCK_TOLERANCE_MS);
+    rule.enabled && is_about && is_later && is_loop_or_recovery(event)
 }
 
 /// Whether the event is a loop or the recovery from one. Activating an agent that a person had deactivated is neither.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::statement::Argument;
 use super::{Connection, Result, Row, Statement, Store, Tx};
+use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{AlertRule, Channel, Delivery, DeliveryStatus, Millis, NoticeKind};
 
 /// Which deliveries to list, newest first.
@@ -109,18 +110,21 @@ impl Store {
     }
 
     /// Returns the deliveries whose next attempt is due and that no other process is attempting, at most `per_rule` of each
-    /// rule. Those that have waited longest come first.
+    /// rule. Those that have waited longest come first. A delivery is also due if the clock was set back since its last
+    /// attempt.
     pub async fn due_deliveries(&self, now_ms: Millis, per_rule: u32) -> Result<Vec<Delivery>> {
         let statement = select_deliveries(
             "WHERE seq IN (SELECT seq FROM (
                  SELECT seq, row_number() OVER (PARTITION BY rule_id ORDER BY next_attempt_ms, seq) AS place
-                 FROM alert_deliveries WHERE status = 'pending' AND next_attempt_ms <= $1",
+                 FROM alert_deliveries
+                 WHERE status = 'pending' AND (next_attempt_ms <= $1 OR COALESCE(last_attempt_ms, created_ms) > $3)",
         );
         let statement = statement
             .push(self.database.dialect().and_unclaimed)
             .push(") AS due WHERE place <= $2) ORDER BY next_attempt_ms, seq")
             .bind(now_ms)
-            .bind(per_rule);
+            .bind(per_rule)
+            .bind(now_ms.saturating_add(CLOCK_TOLERANCE_MS));
         self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 
@@ -197,12 +201,13 @@ impl Tx {
     /// the same rule. Notices that were held back do not count.
     pub async fn last_sent(&mut self, like: &Delivery) -> Result<Option<Millis>> {
         let statement = Statement::new(
-            "SELECT max(created_ms) AS created_ms FROM alert_deliveries
-             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND scope = $4 AND status <> 'held_back'",
+            "SELECT created_ms FROM alert_deliveries
+             WHERE rule_id = $1 AND agent_id = $2 AND kind = $3 AND scope = $4 AND status <> 'held_back'
+             ORDER BY seq DESC LIMIT 1",
         );
         let statement =
             statement.bind(&like.rule_id).bind(&like.agent_id).bind(like.kind.as_str()).bind(like.scope.as_str());
-        self.connection().row(statement).await?.optional_integer("created_ms")
+        self.connection().optional_row(statement).await?.map(|row| row.integer("created_ms")).transpose()
     }
 
     /// Adds a delivery and gives it the next number. A second delivery of the same event under the same rule is left

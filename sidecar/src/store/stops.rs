@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Result, Row, Statement, Store, Tx};
+use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{Millis, SessionStop};
 
 /// Which stops of an agent to list, newest first: those that are in force at a time.
@@ -51,13 +52,16 @@ fn stop(row: &Row) -> Result<SessionStop> {
 impl Store {
     /// Returns a page of stops.
     pub async fn stops(&self, query: &StopQuery) -> Result<Vec<SessionStop>> {
-        let statement =
-            select("WHERE agent_id = $1 AND generation = $2 AND released_ms IS NULL AND until_ms > $3 AND id < $4")
-                .bind(&query.agent_id)
-                .bind(query.generation)
-                .bind(query.at_ms)
-                .bind(query.before.unwrap_or(u64::MAX))
-                .push_bind("ORDER BY id DESC LIMIT ?", query.limit);
+        let statement = select(
+            "WHERE agent_id = $1 AND generation = $2 AND released_ms IS NULL AND until_ms > $3 AND id < $4
+                    AND stopped_ms <= $5",
+        )
+        .bind(&query.agent_id)
+        .bind(query.generation)
+        .bind(query.at_ms)
+        .bind(query.before.unwrap_or(u64::MAX))
+        .bind(query.at_ms.saturating_add(CLOCK_TOLERANCE_MS))
+        .push_bind("ORDER BY id DESC LIMIT ?", query.limit);
         self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
     }
 
@@ -78,13 +82,15 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<SessionStop>> {
         let statement = select(
-            "WHERE agent_id = $1 AND generation = $2 AND told_until_ms > $3 AND NOT EXISTS
+            "WHERE agent_id = $1 AND generation = $2 AND told_until_ms > $3
+                 AND COALESCE(released_ms, stopped_ms) <= $5 AND NOT EXISTS
                  (SELECT 1 FROM stopped_sessions AS later WHERE later.agent_id = stopped_sessions.agent_id
                   AND later.generation = stopped_sessions.generation
                   AND later.session_key = stopped_sessions.session_key AND later.releases > stopped_sessions.releases)
              ORDER BY COALESCE(released_ms, stopped_ms) DESC, id DESC LIMIT $4",
         );
-        let statement = statement.bind(agent_id).bind(generation).bind(now_ms).bind(limit);
+        let latest_ms = now_ms.saturating_add(CLOCK_TOLERANCE_MS);
+        let statement = statement.bind(agent_id).bind(generation).bind(now_ms).bind(limit).bind(latest_ms);
         self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
     }
 }
@@ -114,9 +120,11 @@ impl Tx {
     pub async fn other_stopped_sessions(&mut self, stop: &SessionStop, since_ms: Millis) -> Result<u64> {
         let statement = Statement::new(
             "SELECT count(DISTINCT session_key) AS count FROM stopped_sessions
-             WHERE agent_id = $1 AND generation = $2 AND session_key <> $3 AND action = 'deactivate' AND stopped_ms > $4",
+             WHERE agent_id = $1 AND generation = $2 AND session_key <> $3 AND action = 'deactivate' AND stopped_ms > $4
+                 AND stopped_ms <= $5",
         );
         let statement = statement.bind(&stop.agent_id).bind(stop.generation).bind(&stop.session_key).bind(since_ms);
+        let statement = statement.bind(stop.stopped_ms.saturating_add(CLOCK_TOLERANCE_MS));
         self.connection().row(statement).await?.integer("count")
     }
 

@@ -10,6 +10,7 @@ mod bad_input;
 mod browser;
 mod cancelled;
 mod cli;
+mod clock;
 mod configuration;
 mod connections;
 mod courier;

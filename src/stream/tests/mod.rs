@@ -1,15 +1,16 @@
 mod conversations;
+mod faults;
 mod pause;
 mod unjudged;
 
 use super::request::TAIL_BYTES;
 use super::*;
-use crate::agent::record::{Details, Record, Value};
+use crate::agent::record::{Details, Now, Record, Value};
 use crate::agent::store_policy;
 use crate::config::Config;
 use crate::detect::window::Window;
-use crate::host::StreamHost as _;
 use crate::host::fake::Fake;
+use crate::host::{Host as _, StreamHost as _};
 use crate::shared::agent_key;
 use crate::turn::Answer;
 use crate::wire::{Action, AgentPolicy, KillReport, Scope, StoppedSession};
@@ -32,7 +33,9 @@ impl Bench {
     fn policy(&self, change: impl FnOnce(&mut AgentPolicy)) {
         let mut policy = policy();
         change(&mut policy);
-        self.host.overwrite(&agent_key("a"), Record::new(&policy, 1).encode(&Details::new(&policy)));
+        let record = Record::new(&policy, 1);
+        let now = Now { clock_ms: self.host.now_ms(), steady_ms: self.host.steady_ms() };
+        self.host.overwrite(&agent_key("a"), record.encode(&Details::new(&policy, &record, now)));
         self.worker.round.set(Some(1));
     }
 
@@ -112,7 +115,8 @@ impl Bench {
     fn reports(&self) -> Vec<KillReport> {
         let shared = self.host.shared.borrow();
         let slots = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/out/") && !bytes.is_empty());
-        slots.map(|(_, (bytes, _))| serde_json::from_slice(bytes).unwrap()).collect()
+        let reports = slots.flat_map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n'));
+        reports.map(|report| serde_json::from_slice(report).unwrap()).collect()
     }
 }
 
@@ -151,7 +155,7 @@ fn a_request_that_was_held_while_its_agent_was_stopped_is_refused() {
     let cases: [(&str, Change, u16, Outcome); 3] = [
         ("killed", |record| record.killed(), 403, Outcome::RefusedInactive),
         ("deactivated", |record| Record { active: false, ..record }, 403, Outcome::RefusedInactive),
-        ("blocked", |record| record.blocked(1_700_000_000_000), 429, Outcome::RefusedBlocked),
+        ("blocked", |record| record.blocked(5_000_000), 429, Outcome::RefusedBlocked),
     ];
     for (name, change, status, outcome) in cases {
         for session in [None, Some(("x-session", "s1"))] {

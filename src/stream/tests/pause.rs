@@ -8,7 +8,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// A bench whose fleet was paused for an hour just now.
 fn paused() -> Bench {
     let bench = Bench::new("");
-    pause::store(&bench.host, HOUR_MS, bench.host.now_ms());
+    pause::store(&bench.host, HOUR_MS);
     bench
 }
 

@@ -60,7 +60,7 @@ const PARAMETERS: [&str; 12] = [
 
 const DIALECT: Dialect = Dialect {
     discovered: "discovered AND NOT deleted",
-    and_unclaimed: "AND claimed_until <= now()",
+    and_unclaimed: "AND (claimed_until <= now() OR claimed_until > now() + interval '10 minutes')",
     and_release_claim: ", claimed_until = '-infinity'",
 };
 
@@ -153,10 +153,12 @@ impl Database for Postgres {
 
     async fn claim_delivery(&self, delivery: &Delivery, lease: Duration) -> Result<bool> {
         // If two replicas come at once, the second waits for the first and then finds the condition false. `attempts`
-        // shows whether there was an attempt in between. The lease is measured by the clock of the database.
+        // shows whether there was an attempt in between. The lease is measured by the clock of the database, and is over
+        // if that was set back since.
         let statement = Statement::new(
             "UPDATE alert_deliveries SET claimed_until = now() + $3 * interval '1 second'
-             WHERE delivery_id = $1 AND attempts = $2 AND status = 'pending' AND claimed_until <= now()",
+             WHERE delivery_id = $1 AND attempts = $2 AND status = 'pending'
+                 AND (claimed_until <= now() OR claimed_until > now() + interval '10 minutes')",
         );
         let statement = statement.bind(&delivery.delivery_id).bind(delivery.attempts).bind(lease.as_secs_f64());
         Ok(self.reader().await?.run(statement).await? > 0)

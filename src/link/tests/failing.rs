@@ -1,0 +1,136 @@
+//! A sidecar that fails is called seldom, however many workers there are.
+
+use super::*;
+use crate::detect::score::Score;
+use crate::link::outbox::put;
+
+/// A simulated Envoy with eight workers and a main thread, whose agents call all the time.
+struct Fleet {
+    host: Fake,
+    links: Vec<(Rc<Worker>, Link)>,
+    answered: usize,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let host = Fake::new();
+        let link = |_| {
+            let worker = worker();
+            (Rc::clone(&worker), Link::new(worker, &host))
+        };
+        let links = (0..9).map(link).collect();
+        Self { links, host, answered: 0 }
+    }
+
+    /// Lets time pass. Every call is answered after a tick by `answer`, which is given its path.
+    fn run(&mut self, seconds: u64, answer: &dyn Fn(&str) -> Option<Incoming>) {
+        for _ in 0..seconds * 1000 / TICK_MS {
+            for (worker, link) in &mut self.links {
+                worker.observations.borrow_mut().count_request("a", 1);
+                link.tick(&self.host);
+            }
+            self.host.wait(TICK_MS);
+            let made = self.host.calls.borrow().len();
+            for call in self.answered..made {
+                let path = self.host.calls.borrow()[call].path.clone();
+                // A long poll without news stays open.
+                let Some(answer) = answer(&path).or_else(|| (!path.contains("wait=4")).then_some(NOTHING)) else {
+                    continue;
+                };
+                let answer = Some(answer).filter(|answer| *answer != NOTHING);
+                self.links
+                    .iter_mut()
+                    .for_each(|(_, link)| link.response(&self.host, CallId(call as u32 + 1), answer.clone()));
+            }
+            self.answered = made;
+        }
+    }
+
+    fn calls_of(&self, path: &str) -> usize {
+        self.host.calls.borrow().iter().filter(|call| call.path.starts_with(path)).count()
+    }
+}
+
+/// Stands for a call that fails without an answer.
+const NOTHING: Incoming = Incoming { status: 0, from_sidecar: false, body: Vec::new() };
+
+fn healthy(path: &str) -> Option<Incoming> {
+    match path {
+        "/v1/kills" => answer(200, r#"{"kill_id": "k1"}"#),
+        "/v1/observations" => answer(200, "{}"),
+        _ if path.contains("since=0") => answer(200, PAGE),
+        _ if path.contains("wait=0") => answer(304, ""),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_sidecar_that_fails_is_called_at_most_once_a_second() {
+    type Failure = fn(&str) -> Option<Incoming>;
+    let failures: [(&str, Failure); 2] = [("no answer", |_| Some(NOTHING)), ("an error", |_| answer(500, ""))];
+    for (name, failure) in failures {
+        let mut fleet = Fleet::new();
+        fleet.run(5, &healthy);
+        let healthy_calls = fleet.host.calls.borrow().len();
+        assert!(healthy_calls > 20, "every worker reports its observations: {healthy_calls}");
+        let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
+        put(&fleet.host, report, report);
+        // The open poll fails as well.
+        let poll = fleet.host.calls.borrow().iter().rposition(|call| call.path.starts_with("/v1/sync")).unwrap();
+        fleet.links.iter_mut().for_each(|(_, link)| link.response(&fleet.host, CallId(poll as u32 + 1), None));
+        fleet.run(2, &failure);
+        for _ in 0..5 {
+            let before = fleet.host.calls.borrow().len();
+            fleet.run(10, &failure);
+            let made = fleet.host.calls.borrow().len() - before;
+            assert!((1..=10).contains(&made), "{name}: {made} calls in 10 seconds");
+        }
+        let (polls, kills) = (fleet.calls_of("/v1/sync"), fleet.calls_of("/v1/kills"));
+        fleet.run(10, &healthy);
+        assert!(fleet.calls_of("/v1/sync") > polls && fleet.calls_of("/v1/kills") > kills, "{name}: within 10 seconds");
+        assert_eq!(fleet.host.metric(Metric::OutboxDepth), 0, "{name}: the report was kept");
+        let observed = fleet.calls_of("/v1/observations");
+        fleet.run(60, &healthy);
+        assert!(fleet.calls_of("/v1/observations") > observed + 8 * 10, "{name}: observations go on");
+    }
+}
+
+#[test]
+fn observations_that_the_sidecar_does_not_take_do_not_hold_up_polls() {
+    let mut fleet = Fleet::new();
+    let failure = |path: &str| if path == "/v1/observations" { answer(500, "") } else { healthy(path) };
+    fleet.run(30, &failure);
+    let before = fleet.calls_of("/v1/observations");
+    fleet.run(60, &failure);
+    let made = fleet.calls_of("/v1/observations") - before;
+    assert!((1..60).contains(&made), "{made} reports in a minute");
+    assert_eq!(fleet.calls_of("/v1/sync"), 2, "the poll stays open");
+}
+
+#[test]
+fn a_full_buffer_is_reported_in_parts_that_the_sidecar_accepts() {
+    let (host, worker, mut link) = linked();
+    for agent in 0..500 {
+        let agent = format!("{agent:0128}");
+        worker.observations.borrow_mut().count_request(&agent, host.now_ms());
+        for _ in 0..40 {
+            worker.observations.borrow_mut().add_score(&agent, &Score::default(), host.now_ms());
+        }
+    }
+    link.tick(&host);
+    let mut agents = Vec::new();
+    for _ in 0..10 {
+        let report = host.calls.borrow().iter().rposition(|call| call.path == "/v1/observations").unwrap();
+        let body = host.calls.borrow()[report].body.clone();
+        assert!(body.len() < 1 << 20, "{} bytes", body.len());
+        let report: crate::wire::Observations = serde_json::from_slice(&body).unwrap();
+        agents.extend(report.agents.into_iter().map(|agent| (agent.agent_id, agent.scores.len())));
+        if agents.len() >= 500 {
+            break;
+        }
+        link.response(&host, last_call(&host), answer(200, "{}"));
+    }
+    agents.dedup();
+    assert_eq!(agents.len(), 500, "within one tick");
+    assert!(agents.iter().all(|(_, scores)| *scores == 40));
+}
