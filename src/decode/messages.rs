@@ -176,7 +176,7 @@ impl<'a> Message<'a> {
 }
 
 /// Returns whether a block with this member is a tool result in a user's message (Anthropic, Gemini, Bedrock).
-fn is_result(name: RawStr<'_>, value: Json<'_>) -> bool {
+pub fn is_result(name: RawStr<'_>, value: Json<'_>) -> bool {
     let has_type = || name.is("type") && value.string().is_some_and(|name| name.is("tool_result"));
     ["toolResult", "functionResponse", "function_response"].iter().any(|result| name.is(result)) || has_type()
 }

@@ -4,7 +4,7 @@
 //! ends of the body are looked at, but not the messages in between, so that the length of a conversation costs nothing.
 
 use super::json::{Elements, Json, Members, RawStr, start_of_string};
-use super::messages::{Message, Role};
+use super::messages::{Message, Role, is_result};
 use crate::turn::{Conversation, conversation_key};
 
 /// How many bytes of each text of the first user message are hashed. The end of a long text is not searched for.
@@ -166,7 +166,7 @@ impl Start {
             b"user" => {
                 members.next_name().filter(|name| name.raw() == b"content")?;
                 let texts = Texts::of(members.start_of_value());
-                let is_enough = texts.hash != 0 && (texts.complete || start.is_some());
+                let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || start.is_some());
                 is_enough.then_some(Self::OfUser(texts.hash))
             }
             b"system" | b"developer" | b"assistant" => Some(Self::OfOthers),
@@ -176,29 +176,43 @@ impl Start {
 }
 
 /// The texts of a message.
+#[derive(Default)]
 struct Texts {
     /// The hash of all of them, or 0 if there are none.
     hash: u64,
     /// Whether the content of the message has been read to its end.
     complete: bool,
+    /// Whether the message contains the result of a tool.
+    has_result: bool,
 }
 
 impl Texts {
     /// Reads the content of a message or the start of it: one text, or blocks of which some have a text.
     fn of(content: &[u8]) -> Self {
+        let mut texts = Self::default();
         if let Some(text) = start_of_string(content, TEXT_BYTES) {
-            return Self { hash: with_text(0, text), complete: true };
+            return Self { hash: with_text(0, text), complete: true, has_result: false };
         }
-        let mut hash = 0;
-        let mut read = |block: Json<'_>| {
-            // Other members of a block, such as marks for a cache, may change from call to call.
-            let text = block.string().or_else(|| block.get("text").ok().flatten()?.string());
-            hash = text.map_or(hash, |text| with_text(hash, text.raw()));
-        };
-        let complete =
-            Elements::at_start_of(content).is_some_and(|mut blocks| blocks.all(|block| block.map(&mut read).is_ok()));
-        Self { hash, complete }
+        let Some(mut blocks) = Elements::at_start_of(content) else { return texts };
+        while !blocks.is_at_end() {
+            // The start of a text counts even if its block is cut.
+            let text = blocks.next_start().and_then(start_of_text);
+            texts.hash = text.map_or(texts.hash, |text| with_text(texts.hash, text));
+            let Some(Ok(block)) = blocks.next() else { return texts };
+            texts.has_result |= block.members().flatten().any(|(name, value)| is_result(name, value));
+        }
+        texts.complete = true;
+        texts
     }
+}
+
+/// Returns the start of the text in a block. Other members of it, such as marks for a cache, may change from call to call.
+fn start_of_text(block: &[u8]) -> Option<&[u8]> {
+    let Some(mut members) = Members::at_start_of(block) else { return start_of_string(block, TEXT_BYTES) };
+    while members.next_name()?.raw() != b"text" {
+        members.value()?;
+    }
+    start_of_string(members.start_of_value(), TEXT_BYTES)
 }
 
 /// Returns the hash of the texts so far and one more.
@@ -291,5 +305,27 @@ mod tests {
         assert_eq!(find(&body, true), find(&other, true), "the image is beyond what is read");
         let read = |len| ConversationFinder::new(BodyMembers::default()).read_start(&body.as_bytes()[..len]);
         assert_eq!((read(MESSAGE_BYTES), read(MESSAGE_BYTES + 50)), (Err(TooShort), Ok(())));
+    }
+
+    #[test]
+    fn a_conversation_is_the_same_however_long_it_has_become() {
+        let document = "d".repeat(MESSAGE_BYTES);
+        let result = r#"[{"type": "tool_result", "content": "x"}, {"type": "text", "text": "Go on"}]"#;
+        for first in [
+            r#"{"role": "user", "content": [{"type": "text", "text": "Hello there"}]}"#.to_owned(),
+            r#"{"role": "user", "content": [{"text": "Hello"}, {"text": "there"}, {"image": "x"}]}"#.to_owned(),
+            format!(r#"{{"role": "user", "content": {result}}}, {{"role": "user", "content": "Hello there"}}"#),
+            format!(r#"{{"role": "user", "content": [{{"text": "Read this"}}, {{"text": "{document}"}}]}}"#),
+        ] {
+            let short = format!(r#"{{"messages": [{first}, {{"role": "assistant", "content": "Hi"}}]}}"#);
+            let long = format!(r#"{{"messages": [{first}, {{"role": "assistant", "content": "{document}"}}]}}"#);
+            assert_eq!(find(&short, true), find(&long, true), "{first:.80}");
+            assert_ne!(find(&short, true), Conversation::default(), "{first:.80}");
+        }
+        let asked = |document: &str| {
+            let blocks = format!(r#"[{{"text": "Read this"}}, {{"text": "{document}"}}]"#);
+            find(&format!(r#"{{"messages": [{{"role": "user", "content": {blocks}}}]}}"#), true)
+        };
+        assert_ne!(asked(&document), asked(&"e".repeat(MESSAGE_BYTES)), "a text that is cut tells them apart");
     }
 }

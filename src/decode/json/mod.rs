@@ -311,6 +311,11 @@ impl<'a> Elements<'a> {
         text.strip_prefix(b"[").map(|inside| Self(ContainerWalk::new(inside)))
     }
 
+    /// Returns whether the end of an array comes next whose elements are walked from its start.
+    pub fn is_at_end(&self) -> bool {
+        self.0.rest.first() == Some(&b']')
+    }
+
     /// Returns the text from the next element on. Its end is not searched for.
     pub fn next_start(&self) -> Option<&'a [u8]> {
         let mut walk = self.0;
