@@ -63,7 +63,7 @@ async fn run(options: &Options) -> Vec<Outcome> {
     let wanted = |part| options.only.is_empty() || options.only.contains(&part);
     let mut outcomes = Vec::new();
     let mut note = |outcome: Outcome| {
-        println!("{}: {}", outcome.fault, outcome.problem().map_or("as promised", |_| "FAILED"));
+        println!("{}", outcome.problem().unwrap_or_else(|| format!("{}: as promised", outcome.fault)));
         outcomes.push(outcome);
     };
     if wanted(Part::Link) {

@@ -32,6 +32,10 @@ pub async fn faulty_link(stage: &Stage, fault: Fault, lasts: Duration) -> Outcom
     .await;
     tokio::time::sleep(lasts).await;
     traffic.goes_on(8).await;
+    if lets_nothing_through(fault) {
+        wait_until("a report waits", SOON, || async { stage.waiting().await > 0 }).await;
+        assert!(!is_refused(stage.mesh.caller(&stopped)).await, "{fault}: the stop cannot have arrived");
+    }
 
     stage.proxy.set(Fault::Pass).await;
     let (recorded_after, stop_after) = tokio::join!(stage.recorded(&loops), refused(stage, &stopped));
@@ -39,6 +43,11 @@ pub async fn faulty_link(stage: &Stage, fault: Fault, lasts: Duration) -> Outcom
     let healthy = traffic.end().await;
     let outcome = stage.outcome(&format!("link: {fault}"), &loops, healthy).await;
     Outcome { recorded_after, stop_after, ..outcome }
+}
+
+/// Whether no answer of the sidecar can arrive. The others may be late, or be read in spite of the fault.
+fn lets_nothing_through(fault: Fault) -> bool {
+    matches!(fault, Fault::Refuse | Fault::Hang | Fault::Reset | Fault::Truncate | Fault::Partition)
 }
 
 /// Waits until an agent is refused, and returns how long that took.

@@ -8,8 +8,9 @@ use crate::fault::Fault;
 use crate::mesh::SOON;
 use crate::proc::wait_until;
 
-const ROUNDS: u64 = 3;
-const LOOPS: usize = 20;
+const ROUNDS: u64 = 2;
+/// More than Envoy's workers keep in their own memory.
+const LOOPS: usize = 100;
 
 /// Replaces the listener while the sidecar cannot be reached and reports wait.
 pub async fn listener_updates() -> Outcome {
