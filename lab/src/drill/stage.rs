@@ -71,24 +71,23 @@ impl Stage {
         self.mesh.envoy = Envoy::start(&envoy_yaml(&self.config), 2).await;
     }
 
-    /// Changes the configuration of the filter, so that Envoy replaces the listener, and waits until the old one is gone, and
-    /// with it the memory of its virtual machines.
+    /// Changes the configuration of the filter, so that Envoy replaces the listener or its filter chain, and waits until the
+    /// old one is gone.
     pub async fn update_listener(&self, observe_interval_ms: u64) {
         let mut config = self.config.clone();
         if let Some(filter) = &mut config.filter {
             filter.config["observe_interval_ms"] = json!(observe_interval_ms);
         }
-        let stat = async |name: &str| self.mesh.envoy.stat(name).await;
-        let (modified, machines) = ("listener_manager.listener_modified", "wasm.envoy.wasm.runtime.v8.active");
-        let (before, machines_before) = (stat(modified).await, stat(machines).await);
+        let stat = async |name: &str| self.mesh.envoy.stat(&format!("listener_manager.{name}")).await;
+        let before = stat("listener_modified").await;
         // Envoy watches for files that are moved to this path.
         let (file, new) = (listeners_file(&self.folder), self.folder.path().join("new.json"));
         let moved = std::fs::write(&new, config.listeners().to_string()).and_then(|()| std::fs::rename(&new, &file));
         moved.expect("the temporary folder can be written");
         wait_until("the listener is replaced", SOON, || async {
-            stat(modified).await > before
-                && stat("listener_manager.total_listeners_draining").await == 0
-                && stat(machines).await <= machines_before
+            stat("listener_modified").await > before
+                && stat("total_listeners_draining").await == 0
+                && stat("total_filter_chains_draining").await == 0
         })
         .await;
     }
