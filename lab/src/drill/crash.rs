@@ -31,7 +31,7 @@ pub async fn sidecar_crashes() -> Outcome {
         looping.end().await;
         stage.mesh.sidecar.resume().await;
         loops.extend(these);
-        slowest = slowest.max(stage.recorded(&loops).await);
+        slowest = slowest.zip(stage.recorded(&loops).await).map(|(one, other)| one.max(other));
     }
     let healthy = traffic.end().await;
     let outcome = stage.outcome(&format!("kill -9 of the sidecar, {ROUNDS} times"), &loops, healthy).await;
@@ -54,7 +54,7 @@ pub async fn envoy_crashes() -> Outcome {
         stage.mesh.settled().await;
         loop_on(&stage, &these).await;
         loops.extend(these);
-        slowest = slowest.max(stage.recorded(&loops).await);
+        slowest = slowest.zip(stage.recorded(&loops).await).map(|(one, other)| one.max(other));
     }
     let healthy = traffic.end().await;
     let outcome = stage.outcome(&format!("kill -9 of Envoy, {ROUNDS} times"), &loops, healthy).await;

@@ -31,7 +31,7 @@ pub async fn listener_updates() -> Outcome {
         traffic.goes_on(20).await;
         stage.proxy.set(Fault::Pass).await;
         loops.extend(these);
-        slowest = slowest.max(stage.recorded(&loops).await);
+        slowest = slowest.zip(stage.recorded(&loops).await).map(|(one, other)| one.max(other));
     }
     let healthy = traffic.end().await;
     let outcome = stage.outcome(&format!("listener update, {ROUNDS} times, reports waiting"), &loops, healthy).await;
