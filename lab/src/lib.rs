@@ -13,6 +13,8 @@
 //! - [`skip`]: notes about tests that cannot run on this machine.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
+//! - [`fault`]: a TCP proxy that fails as it is told.
+//! - [`drill`]: faults with real processes, and what they cost.
 //!
 //! It uses none of the filter's code, so that the two cannot share a mistake. Loopback only. Without a network (wasm32) only
 //! the scenarios, the wire formats and the texts are built.
@@ -26,7 +28,11 @@ pub mod agent;
 pub mod answer;
 pub mod chat;
 pub mod corpus;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod drill;
 pub mod envoy_yaml;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod fault;
 pub mod format;
 pub mod fresh;
 #[cfg(not(target_arch = "wasm32"))]

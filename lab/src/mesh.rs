@@ -42,6 +42,8 @@ pub struct MeshOptions {
     pub sidecar_runs: bool,
     /// The address on which the sidecar listens, or `None` for a free port.
     pub sidecar_listen: Option<std::net::SocketAddr>,
+    /// Changes the sidecar's options before it is started.
+    pub sidecar: Box<dyn FnOnce(SidecarOptions) -> SidecarOptions + Send>,
 }
 
 impl Default for MeshOptions {
@@ -53,6 +55,7 @@ impl Default for MeshOptions {
             envoy: Box::new(|config| config),
             sidecar_runs: true,
             sidecar_listen: None,
+            sidecar: Box::new(|options| options),
         }
     }
 }
@@ -94,11 +97,11 @@ impl Mesh {
     /// Starts a mesh with these options. If the sidecar is started, waits until Envoy has its policies.
     pub async fn with(options: MeshOptions) -> Mesh {
         let llm = MockLlm::start().await;
-        let mut sidecar = Sidecar::stopped(SidecarOptions {
+        let mut sidecar = Sidecar::stopped((options.sidecar)(SidecarOptions {
             environment: ENVIRONMENT.map(|(name, value)| (format!("KILL_SWITCH_{name}"), value.to_owned())).to_vec(),
             listen: options.sidecar_listen,
             ..SidecarOptions::default()
-        });
+        }));
         if options.sidecar_runs {
             sidecar.resume().await;
         }

@@ -6,6 +6,7 @@ mod actions;
 mod answers;
 mod discovery;
 mod examples;
+mod faults;
 mod holding;
 mod hostile_input;
 mod identity;

@@ -85,7 +85,9 @@ async fn update_listener(mesh: &Mesh, mut config: EnvoyConfig, file: &Path) {
     std::fs::rename(&new, file).unwrap();
     wait_until("the listener is replaced", SOON, || async {
         let stat = async |name: &str| mesh.envoy.stat(&format!("listener_manager.{name}")).await;
-        stat("listener_modified").await == 1 && stat("total_listeners_draining").await == 0
+        // Envoy replaces only the filter chain if nothing else has changed.
+        let draining = stat("total_listeners_draining").await + stat("total_filter_chains_draining").await;
+        stat("listener_modified").await == 1 && draining == 0
     })
     .await;
 }

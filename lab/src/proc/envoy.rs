@@ -131,6 +131,11 @@ impl Envoy {
         self.child.wait_end(DEADLINE).await;
     }
 
+    /// Kills the process at once (SIGKILL), as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
     /// Returns whether the process is still running.
     pub fn runs(&mut self) -> bool {
         self.child.ended().is_none()

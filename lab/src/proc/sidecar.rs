@@ -98,6 +98,11 @@ impl Sidecar {
         self.child = None;
     }
 
+    /// Returns the process id, or `None` if the sidecar does not run.
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Returns the address on which the sidecar listens while it runs.
     pub fn address(&self) -> SocketAddr {
         self.address
