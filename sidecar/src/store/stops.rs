@@ -83,7 +83,7 @@ impl Store {
     ) -> Result<Vec<SessionStop>> {
         let statement = select(
             "WHERE agent_id = $1 AND generation = $2 AND told_until_ms > $3
-                 AND COALESCE(released_ms, stopped_ms) <= $5 AND NOT EXISTS
+                 AND (released_ms IS NOT NULL OR stopped_ms <= $5) AND NOT EXISTS
                  (SELECT 1 FROM stopped_sessions AS later WHERE later.agent_id = stopped_sessions.agent_id
                   AND later.generation = stopped_sessions.generation
                   AND later.session_key = stopped_sessions.session_key AND later.releases > stopped_sessions.releases)
