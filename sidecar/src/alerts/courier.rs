@@ -25,7 +25,8 @@ const MAX_PER_TARGET: usize = 4;
 const LOOKED_AT: u32 = 2 * MAX_PER_TARGET as u32;
 /// How often to look for attempts that have become due. New events are noticed at once.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long a delivery rests if an attempt panicked and even that could not be recorded.
+/// How long a delivery rests if the outcome of an attempt could not be recorded. It is still due, and without a rest its
+/// receiver would get the same notice again and again while the database cannot be written.
 const REST: Duration = Duration::from_secs(60);
 
 /// The attempts that are under way.
@@ -101,7 +102,8 @@ impl Alerts {
             if running.has_room(&delivery.delivery_id, target) {
                 let alerts = Arc::clone(self);
                 let (id, target) = (delivery.delivery_id.clone(), target.to_owned());
-                running.start(id, target, async move { alerts.deliver(delivery).await });
+                // A delivery that rests counts as one that runs.
+                running.start(id, target, async move { sleep(alerts.deliver(delivery).await).await });
             }
         }
         Ok(())
@@ -118,31 +120,38 @@ impl Alerts {
         Ok(count)
     }
 
-    /// Makes an attempt. One that panics counts as failed, so that it is made again like any other.
-    async fn deliver(&self, delivery: Delivery) {
+    /// Makes an attempt. One that panics counts as failed, so that it is made again like any other. Returns for how long
+    /// the delivery must rest.
+    async fn deliver(&self, delivery: Delivery) -> Duration {
         let attempt = AssertUnwindSafe(self.claim_and_attempt(delivery.clone()));
-        if attempt.catch_unwind().await.is_ok() {
-            return;
+        if let Ok(rest) = attempt.catch_unwind().await {
+            return rest;
         }
         tracing::error!(delivery_id = delivery.delivery_id, "an attempt to deliver an alert panicked");
         let recorded = AssertUnwindSafe(self.record_panic(delivery)).catch_unwind().await;
-        if !matches!(recorded, Ok(Ok(_))) {
-            tracing::error!("the outcome of an alert could not be stored");
-            sleep(REST).await;
+        if matches!(recorded, Ok(Ok(_))) {
+            return Duration::ZERO;
         }
+        tracing::error!("the outcome of an alert could not be stored");
+        REST
     }
 
-    async fn claim_and_attempt(&self, delivery: Delivery) {
+    async fn claim_and_attempt(&self, delivery: Delivery) -> Duration {
         match self.service.claim_delivery(&delivery).await {
             Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => return tracing::error!(%error, "an alert cannot be delivered now"),
+            Ok(false) => return Duration::ZERO,
+            Err(error) => {
+                tracing::error!(%error, "an alert cannot be delivered now");
+                return PERIOD;
+            }
         }
         let rule = self.service.alert_rule(&delivery.rule_id).await.ok().filter(|rule| rule.enabled);
         if let Err(error) = self.attempt(delivery, rule.as_ref()).await {
             // The delivery stays due. If the notice has arrived, its receiver gets it again, under the same id.
             tracing::error!(%error, "the outcome of an alert could not be stored");
+            return REST;
         }
+        Duration::ZERO
     }
 
     async fn record_panic(&self, delivery: Delivery) -> Result<Delivery> {

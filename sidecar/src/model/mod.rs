@@ -183,6 +183,10 @@ pub struct KillRecord {
     pub event_id: u64,
     /// When it arrived.
     pub received_ms: Millis,
+    /// When the loop was detected, which may be long before the report arrived.
+    pub detected_ms: Millis,
+    /// Whether it is about an agent or about one of its conversations.
+    pub scope: wire::Scope,
 }
 
 words! {

@@ -23,6 +23,8 @@ pub struct Pause {
     pub since_ms: Millis,
     /// When its time is up.
     pub until_ms: Millis,
+    /// Kills that were detected after this are given back. Earlier ones stay, however late they are reported.
+    pub spares_after_ms: Millis,
     /// Why it began.
     pub cause: PauseCause,
     /// Who paused: `kill_switch`, or the name of the credential used.
@@ -53,6 +55,11 @@ impl Pause {
         self.left_ms(now_ms) > 0
     }
 
+    /// Whether a kill that was detected at this time and reported now is given back.
+    pub fn spares(&self, detected_ms: Millis, now_ms: Millis) -> bool {
+        self.is_in_force(now_ms) && detected_ms > self.spares_after_ms
+    }
+
     /// Returns who paused, for people.
     pub fn who(&self) -> String {
         match &self.by {
@@ -71,6 +78,7 @@ mod tests {
         let pause = Pause {
             since_ms: 10_000_000,
             until_ms: 13_600_000,
+            spares_after_ms: 9_940_000,
             cause: PauseCause::Manual,
             actor: "token:operator".to_owned(),
             by: None,

@@ -22,19 +22,21 @@ pub(super) fn client(trusted: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> Ip
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(&address));
     let mut client = peer.to_canonical();
     // The last entry was appended by the proxy that is connected here, the one before it by the proxy before that one.
-    let lines = headers.get_all(FORWARDED_FOR).iter().rev().filter_map(|line| line.to_str().ok());
-    for entry in lines.flat_map(|line| line.rsplit(',')) {
+    let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+    for entry in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
         if !is_trusted(client) {
             break;
         }
-        let Some(before) = parse_entry(entry.trim()) else { break };
+        // What stands before an entry that cannot be read may come from the client.
+        let Some(before) = parse_entry(entry) else { break };
         client = before.to_canonical();
     }
     client
 }
 
 /// Reads an entry of the header. Some proxies add a port.
-fn parse_entry(entry: &str) -> Option<IpAddr> {
+fn parse_entry(entry: &[u8]) -> Option<IpAddr> {
+    let entry = str::from_utf8(entry).ok()?.trim();
     entry.parse().ok().or_else(|| entry.parse().ok().map(|address: SocketAddr| address.ip()))
 }
 
@@ -57,10 +59,13 @@ mod tests {
             ("fd00::1", &["[2001:db8::1]:443"], "2001:db8::1"),
             ("10.0.0.1", &["1.1.1.1, unknown"], "10.0.0.1"),
             ("10.0.0.1", &["10.0.0.2, 10.0.0.3"], "10.0.0.2"),
+            ("10.0.0.1", &["203.0.113.9", "\u{fc}"], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, \u{fc}, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["\u{fc}, 203.0.113.9"], "203.0.113.9"),
         ] {
             let mut headers = HeaderMap::new();
             for line in lines {
-                headers.append(FORWARDED_FOR, HeaderValue::from_static(line));
+                headers.append(FORWARDED_FOR, HeaderValue::from_bytes(line.as_bytes()).unwrap());
             }
             let found = client(&trusted, peer.parse().unwrap(), &headers);
             assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {lines:?}");

@@ -7,7 +7,8 @@
 //!
 //! While the fleet is paused, nothing is stopped. An Envoy that has not heard of the pause in time may report a kill
 //! nevertheless. Such a report is recorded as `would_kill`, and what the Envoy stopped is given back: the generation of the
-//! agent rises, or the conversation is released. Too many kills within a minute pause the fleet: see [`super::storm`].
+//! agent rises, or the conversation is released. A kill that was detected before the pause is applied, however late it is
+//! reported. Too many kills within a minute pause the fleet: see [`super::storm`].
 
 use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, ReportedSession, Scope};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use super::agents::check_agent_id;
 use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
 use crate::clock::rfc3339;
-use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent, SessionStop, session_name};
+use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent, Pause, SessionStop, session_name};
 use crate::store::Tx;
 
 /// The longest `kill_id`.
@@ -57,6 +58,8 @@ pub struct KillReceipt {
 struct Decision {
     outcome: KillOutcome,
     at_ms: Millis,
+    /// When the loop was detected.
+    detected_ms: Millis,
     /// For a duplicate, the event of the first report.
     first_event: Option<u64>,
     /// The stop of the conversation, if the report stops one.
@@ -81,7 +84,7 @@ impl Service {
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
         let (now_ms, pause) = (self.now(), tx.pause().await?);
         let is_paused = pause.as_ref().is_some_and(|pause| pause.is_in_force(now_ms));
-        let decision = decide(&mut tx, &agent, &report, now_ms, is_paused).await?;
+        let decision = decide(&mut tx, &agent, &report, now_ms, pause.as_ref()).await?;
         let mut rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
         let (outcome, event_id) = self.record_decision(&mut tx, &agent, &report, &decision).await?;
         let record = KillRecord {
@@ -91,11 +94,13 @@ impl Service {
             outcome,
             event_id,
             received_ms: decision.at_ms,
+            detected_ms: decision.detected_ms,
+            scope: report.scope,
         };
         tx.record_kill(&record).await?;
         if !is_paused
             && has_stopped(outcome)
-            && let Some(paused_rev) = self.pause_in_storm(&mut tx, pause.as_ref(), now_ms).await?
+            && let Some(paused_rev) = self.pause_in_storm(&mut tx, pause.as_ref(), record.detected_ms, now_ms).await?
         {
             rev = paused_rev;
             // The agent was probably given back.
@@ -148,8 +153,7 @@ impl Service {
             rev = tx.save_agent(agent).await?;
             agent.rev = rev;
         }
-        let at_ms = if report.at_ms == 0 { decision.at_ms } else { report.at_ms.min(decision.at_ms) };
-        tx.touch_agent(agent.id(), at_ms, at_ms).await?;
+        tx.touch_agent(agent.id(), decision.detected_ms, decision.detected_ms).await?;
         Ok(rev)
     }
 
@@ -276,21 +280,29 @@ fn receipt(record: KillRecord, generation: u64) -> KillReceipt {
     }
 }
 
-async fn decide(tx: &mut Tx, agent: &Agent, report: &KillReport, at_ms: Millis, is_paused: bool) -> Result<Decision> {
+async fn decide(
+    tx: &mut Tx,
+    agent: &Agent,
+    report: &KillReport,
+    at_ms: Millis,
+    pause: Option<&Pause>,
+) -> Result<Decision> {
+    // Zero if the reporter does not say. A time that lies ahead comes from a clock that is wrong.
+    let detected_ms = if report.at_ms == 0 { at_ms } else { report.at_ms.min(at_ms) };
     let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
     let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && report.scope == Scope::Session;
     let session = report.session.as_ref().filter(|_| stops);
     let stop = session.map(|session| stop_of(agent, report, session, at_ms));
-    if is_paused && has_stopped(outcome) {
+    if has_stopped(outcome) && pause.is_some_and(|pause| pause.spares(detected_ms, at_ms)) {
         let stop = stop.map(|stop| spared(stop, agent, at_ms));
         let outcome = KillOutcome::Observed;
-        return Ok(Decision { outcome, at_ms, first_event, stop, escalation: None, is_spared: true });
+        return Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation: None, is_spared: true });
     }
     let escalation = match &stop {
         Some(stop) => escalation(tx, agent, stop).await?,
         None => None,
     };
-    Ok(Decision { outcome, at_ms, first_event, stop, escalation, is_spared: false })
+    Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation, is_spared: false })
 }
 
 /// Whether a report with this outcome stopped an agent or a conversation.

@@ -5,7 +5,8 @@
 //! conversations that are stopped already stay stopped: a pause is about new verdicts.
 //!
 //! A report of a loop that an Envoy stopped before it heard of the pause is recorded as `would_kill`, and what was stopped is
-//! given back: see [`super::kills`]. A storm of kills pauses by itself: see [`super::storm`].
+//! given back: see [`super::kills`]. A loop that was detected before the pause began is not given back, even if its report
+//! arrives during the pause. A storm of kills pauses by itself: see [`super::storm`].
 
 use agent_kill_switch::policy::{DEFAULT_PAUSE_SECONDS, check_pause};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::agents::Note;
 use super::settings::must_be;
 use super::{Identity, Result, Service};
-use crate::clock::rfc3339;
+use crate::clock::{CLOCK_TOLERANCE_MS, rfc3339};
 use crate::model::{EventType, Millis, NewEvent, Pause, PauseCause};
 use crate::store::Tx;
 
@@ -53,9 +54,13 @@ impl Service {
     pub async fn start_pause(&self, request: &PauseRequest, who: &Identity) -> Result<Pause> {
         let now_ms = self.now();
         let mut tx = self.store.begin().await?;
+        // An Envoy may not have heard of the pause that this one replaces.
+        let replaced = tx.pause().await?.filter(|pause| pause.is_in_force(now_ms));
+        let spares_after_ms = now_ms.saturating_sub(CLOCK_TOLERANCE_MS);
         let mut pause = Pause {
             since_ms: now_ms,
             until_ms: now_ms.saturating_add(Millis::from(request.seconds) * 1_000),
+            spares_after_ms: replaced.map_or(spares_after_ms, |pause| pause.spares_after_ms.min(spares_after_ms)),
             cause: PauseCause::Manual,
             actor: who.actor.clone(),
             by: request.note.by.clone(),
@@ -92,12 +97,17 @@ impl Service {
 
     /// Ends the pause. Does nothing if there is none.
     pub async fn end_pause(&self, note: &Note, who: &Identity) -> Result<()> {
-        self.end_pause_if(Pause::is_in_force, &who.actor, (&note.reason, note.by.as_deref())).await
+        // Also one that counts as over here because the clock of this replica is behind: it is in force at the others.
+        let is_open = |pause: &Pause, now_ms: Millis| pause.ended_ms.is_none() && now_ms < pause.until_ms;
+        self.end_pause_if(is_open, &who.actor, (&note.reason, note.by.as_deref())).await
     }
 
     /// Ends the pause if its time is up, so that this is recorded, and so that Envoys whose clocks are wrong are told.
+    ///
+    /// A pause that counts as over because the clock was set back is not ended: the clock of this replica may be the only
+    /// one that is wrong.
     pub async fn end_expired_pause(&self) -> Result<()> {
-        let is_expired = |pause: &Pause, now_ms: Millis| pause.ended_ms.is_none() && !pause.is_in_force(now_ms);
+        let is_expired = |pause: &Pause, now_ms: Millis| pause.ended_ms.is_none() && now_ms >= pause.until_ms;
         let now_ms = self.now();
         if !self.store.pause().await?.is_some_and(|pause| is_expired(&pause, now_ms)) {
             return Ok(());

@@ -2,9 +2,12 @@
 //! surroundings is at fault, and the kill switch must not take all of them down.
 //!
 //! Whatever kill reports stopped is counted: agents that were deactivated, conversations that were stopped, and agents that
-//! were blocked, each of them once. What a person stopped is not. The count is made from the reports in the database, inside
-//! the transaction of the report that exceeds it, so it is the same at every replica, and one report pauses the fleet. The
-//! pause, its event, its alert, and giving back what was stopped in that minute are part of the same transaction.
+//! were blocked, each of them once. What a person stopped is not. What matters is when the loops were detected: after an
+//! outage, Envoys report the kills of hours at once, and that is no storm.
+//!
+//! The count is made from the reports in the database, inside the transaction of the report that exceeds it, so it is the
+//! same at every replica, and one report pauses the fleet. The pause, its event, its alert, and giving back what was
+//! stopped in that minute are part of the same transaction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,13 +18,12 @@ use serde_json::{Map, Value, json};
 use super::pause::KILL_SWITCH;
 use super::sessions::release;
 use super::{Result, Service, millis};
+use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{Agent, EventType, KillOutcome, Millis, NewEvent, Pause, PauseCause, SessionStop, session_name};
 use crate::store::{Stopped, Tx};
 
 /// The time within which kills are counted.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How far the clocks of replicas may differ. Reports that are newer than that were received before the clock was set back.
-const TOLERANCE: Duration = Duration::from_secs(60);
 /// How many agents the event of the pause names.
 const MAX_NAMED: usize = 100;
 
@@ -33,22 +35,28 @@ struct GivenBack {
 }
 
 impl Service {
-    /// Pauses the fleet if there is a storm, and gives back what was stopped in it. `latest` is the latest pause, which is
-    /// over: what was stopped before it ended does not count again. Returns the revision if there is a storm.
+    /// Pauses the fleet if a loop that was detected at this time is part of a storm, and gives back what was stopped in it.
+    /// `latest` is the latest pause, which is over: what was stopped before it ended does not count again. Returns the
+    /// revision if there is a storm.
     pub(super) async fn pause_in_storm(
         &self,
         tx: &mut Tx,
         latest: Option<&Pause>,
+        detected_ms: Millis,
         now_ms: Millis,
     ) -> Result<Option<u64>> {
         let most = u64::from(self.limits.storm_kills);
         if most == 0 {
             return Ok(None);
         }
+        // An end that lies further ahead is from before the clock was set back.
+        let latest_end_ms = now_ms.saturating_add(CLOCK_TOLERANCE_MS);
         let ended_ms =
-            latest.map(|pause| pause.ended_ms.unwrap_or(pause.until_ms)).filter(|ended_ms| *ended_ms <= now_ms);
-        let since_ms = now_ms.saturating_sub(millis(PERIOD)).max(ended_ms.unwrap_or_default());
-        let until_ms = now_ms.saturating_add(millis(TOLERANCE));
+            latest.map(|pause| pause.ended_ms.unwrap_or(pause.until_ms)).filter(|ended_ms| *ended_ms <= latest_end_ms);
+        // Reports may arrive in any order, so the minute ends with the last loop that was detected within a minute of this.
+        let last_ms = tx.last_detection(detected_ms, detected_ms.saturating_add(millis(PERIOD))).await?;
+        let until_ms = last_ms.unwrap_or(detected_ms);
+        let since_ms = until_ms.saturating_sub(millis(PERIOD)).max(ended_ms.unwrap_or_default());
         let kills = tx.count_stopped(since_ms, until_ms).await?;
         if kills <= most {
             return Ok(None);
@@ -57,6 +65,8 @@ impl Service {
         let mut pause = Pause {
             since_ms: now_ms,
             until_ms: now_ms.saturating_add(millis(self.limits.storm_pause)),
+            // The rest of the storm may be reported later.
+            spares_after_ms: since_ms.min(now_ms.saturating_sub(CLOCK_TOLERANCE_MS)),
             cause: PauseCause::Storm,
             actor: KILL_SWITCH.to_owned(),
             by: None,

@@ -57,6 +57,8 @@ fn kill(row: &Row) -> Result<KillRecord> {
         outcome: row.word("outcome", KillOutcome::parse)?,
         event_id: row.integer("event_id")?,
         received_ms: row.integer("received_ms")?,
+        detected_ms: row.integer("detected_ms")?,
+        scope: row.word("scope", |word| word.parse().ok())?,
     })
 }
 
@@ -141,19 +143,22 @@ impl Tx {
     /// Records a kill report.
     pub async fn record_kill(&mut self, kill: &KillRecord) -> Result<()> {
         let statement = Statement::new(
-            "INSERT INTO kills (kill_id, agent_id, generation, outcome, event_id, received_ms)
-             VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO kills (kill_id, agent_id, generation, outcome, event_id, received_ms, detected_ms, scope)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         )
         .bind(&kill.kill_id)
         .bind(&kill.agent_id)
         .bind(kill.generation)
         .bind(kill.outcome.as_str())
         .bind(kill.event_id)
-        .bind(kill.received_ms);
+        .bind(kill.received_ms)
+        .bind(kill.detected_ms)
+        .bind(kill.scope.as_str());
         self.connection().run(statement).await.map(drop)
     }
 }
 
 fn select_kills(rest: &'static str) -> Statement {
-    Statement::new("SELECT kill_id, agent_id, generation, outcome, event_id, received_ms FROM kills").push(rest)
+    let columns = "SELECT kill_id, agent_id, generation, outcome, event_id, received_ms, detected_ms, scope FROM kills";
+    Statement::new(columns).push(rest)
 }

@@ -20,6 +20,7 @@ fn pause(row: &Row) -> Result<Pause> {
     Ok(Pause {
         since_ms: row.integer("since_ms")?,
         until_ms: row.integer("until_ms")?,
+        spares_after_ms: row.integer("spares_after_ms")?,
         cause: row.word("cause", PauseCause::parse)?,
         actor: row.text("actor")?,
         by: row.get("person")?,
@@ -30,7 +31,7 @@ fn pause(row: &Row) -> Result<Pause> {
 }
 
 async fn latest(connection: &mut dyn Connection) -> Result<Option<Pause>> {
-    let sql = "SELECT since_ms, until_ms, cause, actor, person, reason, event_id, ended_ms FROM pause";
+    let sql = "SELECT since_ms, until_ms, spares_after_ms, cause, actor, person, reason, event_id, ended_ms FROM pause";
     connection.optional_row(Statement::new(sql)).await?.as_ref().map(pause).transpose()
 }
 
@@ -51,11 +52,13 @@ impl Tx {
     /// before.
     pub async fn save_pause(&mut self, pause: &Pause) -> Result<u64> {
         let statement = Statement::new(
-            "INSERT INTO pause (id, since_ms, until_ms, cause, actor, person, reason, event_id, ended_ms)
-             VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8)
+            "INSERT INTO pause (id, since_ms, until_ms, cause, actor, person, reason, event_id, ended_ms,
+                 spares_after_ms)
+             VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8, $9)
              ON CONFLICT (id) DO UPDATE SET since_ms = excluded.since_ms, until_ms = excluded.until_ms,
                  cause = excluded.cause, actor = excluded.actor, person = excluded.person, reason = excluded.reason,
-                 event_id = excluded.event_id, ended_ms = excluded.ended_ms",
+                 event_id = excluded.event_id, ended_ms = excluded.ended_ms,
+                 spares_after_ms = excluded.spares_after_ms",
         )
         .bind(pause.since_ms)
         .bind(pause.until_ms)
@@ -64,19 +67,29 @@ impl Tx {
         .bind(pause.by.as_deref())
         .bind(&pause.reason)
         .bind(pause.event_id)
-        .bind(pause.ended_ms);
+        .bind(pause.ended_ms)
+        .bind(pause.spares_after_ms);
         self.connection().run(statement).await?;
         let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
         self.connection().row(next).await?.integer("rev")
     }
 
-    /// Counts what kill reports stopped after `since_ms`, up to `until_ms`. An agent that was blocked several times counts
-    /// once, because one agent in a tight loop is no storm.
+    /// Returns when the last kill from `since_ms` on and before `until_ms` was detected, if there is one.
+    pub async fn last_detection(&mut self, since_ms: Millis, until_ms: Millis) -> Result<Option<Millis>> {
+        let statement = Statement::new(
+            "SELECT max(detected_ms) AS last_ms FROM kills
+             WHERE detected_ms >= $1 AND detected_ms < $2 AND outcome IN ('applied', 'stopped', 'blocked')",
+        );
+        self.connection().row(statement.bind(since_ms).bind(until_ms)).await?.optional_integer("last_ms")
+    }
+
+    /// Counts what was stopped because of loops that were detected after `since_ms`, up to `until_ms`. An agent that was
+    /// blocked several times counts once, because one agent in a tight loop is no storm.
     pub async fn count_stopped(&mut self, since_ms: Millis, until_ms: Millis) -> Result<u64> {
         let statement = Statement::new(
             "SELECT count(DISTINCT CASE WHEN outcome = 'blocked' THEN 'agent ' || agent_id ELSE 'kill ' || kill_id END)
                  AS count
-             FROM kills WHERE received_ms > $1 AND received_ms <= $2 AND outcome IN ('applied', 'stopped', 'blocked')",
+             FROM kills WHERE detected_ms > $1 AND detected_ms <= $2 AND outcome IN ('applied', 'stopped', 'blocked')",
         );
         self.connection().row(statement.bind(since_ms).bind(until_ms)).await?.integer("count")
     }
@@ -84,10 +97,8 @@ impl Tx {
     /// Returns what [`Self::count_stopped`] counts, once for each agent and kind, in the order of the agents.
     pub async fn stopped(&mut self, since_ms: Millis, until_ms: Millis) -> Result<Vec<Stopped>> {
         let statement = Statement::new(
-            "SELECT DISTINCT agent_id, generation, outcome, outcome <> 'applied' AND EXISTS
-                 (SELECT 1 FROM stopped_sessions AS stop WHERE stop.agent_id = kills.agent_id
-                  AND stop.kill_id = kills.kill_id) AS is_session
-             FROM kills WHERE received_ms > $1 AND received_ms <= $2 AND outcome IN ('applied', 'stopped', 'blocked')
+            "SELECT DISTINCT agent_id, generation, outcome, outcome <> 'applied' AND scope = 'session' AS is_session
+             FROM kills WHERE detected_ms > $1 AND detected_ms <= $2 AND outcome IN ('applied', 'stopped', 'blocked')
              ORDER BY agent_id, is_session, generation, outcome",
         );
         let rows = self.connection().rows(statement.bind(since_ms).bind(until_ms)).await?;

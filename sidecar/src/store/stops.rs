@@ -83,7 +83,7 @@ impl Store {
     ) -> Result<Vec<SessionStop>> {
         let statement = select(
             "WHERE agent_id = $1 AND generation = $2 AND told_until_ms > $3
-                 AND COALESCE(released_ms, stopped_ms) <= $5 AND NOT EXISTS
+                 AND (released_ms IS NOT NULL OR stopped_ms <= $5) AND NOT EXISTS
                  (SELECT 1 FROM stopped_sessions AS later WHERE later.agent_id = stopped_sessions.agent_id
                   AND later.generation = stopped_sessions.generation
                   AND later.session_key = stopped_sessions.session_key AND later.releases > stopped_sessions.releases)
@@ -109,9 +109,12 @@ impl Tx {
         self.connection().optional_row(statement).await?.as_ref().map(stop).transpose()
     }
 
-    /// Returns the stops that were made after `since_ms`, up to `until_ms`, and that nobody released.
+    /// Returns the stops because of loops that were detected after `since_ms`, up to `until_ms`, and that nobody released.
     pub async fn stops_made(&mut self, since_ms: Millis, until_ms: Millis) -> Result<Vec<SessionStop>> {
-        let statement = select("WHERE stopped_ms > $1 AND stopped_ms <= $2 AND released_ms IS NULL ORDER BY id");
+        let statement = select(
+            "WHERE released_ms IS NULL AND kill_id IN
+                 (SELECT kill_id FROM kills WHERE detected_ms > $1 AND detected_ms <= $2) ORDER BY id",
+        );
         self.connection().rows(statement.bind(since_ms).bind(until_ms)).await?.iter().map(stop).collect()
     }
 

@@ -30,6 +30,20 @@ async fn a_stopped_conversation_goes_on_when_the_clock_is_set_back_and_can_be_st
 }
 
 #[tokio::test]
+async fn filters_are_told_that_a_conversation_goes_on_also_after_the_clock_is_set_back() {
+    let sidecar = Sidecar::guarding("a").await;
+    let api = &sidecar.api;
+    let report = stop("k1", "a", 1);
+    api.report("/v1/kills", report.clone()).await.ok();
+    let path = format!("/v1/agents/a/sessions/{}/resume", report["session"]["key"].as_str().unwrap());
+    api.post(&path, json!({})).await.ok();
+    set_back(&sidecar);
+    let synced = api.sync("").await.synced();
+    let told: Vec<_> = synced.agents[0].stopped_sessions.iter().map(|told| (told.until_ms, told.releases)).collect();
+    assert_eq!(told, [(0, 1)], "an Envoy that has not heard of it yet may still refuse the conversation");
+}
+
+#[tokio::test]
 async fn a_small_correction_of_the_clock_lets_no_conversation_go_on() {
     let sidecar = Sidecar::guarding("a").await;
     sidecar.api.report("/v1/kills", stop("k1", "a", 1)).await.ok();

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kill_switch::alerts::{AlertOptions, Guard, Lookup};
@@ -47,8 +48,9 @@ const TRIES: usize = 50;
 #[tokio::test]
 async fn a_receiver_that_hangs_delays_only_its_own_notices() {
     const KILLS: usize = 100;
-    let sidecar = Sidecar::with(Limits { storm_kills: 0, ..Limits::default() }).await;
-    let (hanging, healthy) = (Hanging::start().await, Receiver::start().await);
+    // So many kills at once would otherwise be a storm, which has notices of its own.
+    let limits = Limits { storm_kills: 0, ..Limits::default() };
+    let (sidecar, hanging, healthy) = (Sidecar::with(limits).await, Hanging::start().await, Receiver::start().await);
     // Several rules share the receiver that hangs, and one of them was there before the healthy one.
     rule(&sidecar, &hanging.url).await;
     rule(&sidecar, &healthy.url).await;
@@ -60,6 +62,29 @@ async fn a_receiver_that_hangs_delays_only_its_own_notices() {
     eventually("the healthy receiver has got every notice", async || healthy.received().len() == KILLS).await;
     let tries = hanging.connections.load(Ordering::SeqCst);
     assert!((1..TRIES).contains(&tries), "{tries} connections to the receiver that hangs");
+    sidecar.service.stop();
+    courier.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_notice_is_not_sent_again_and_again_while_its_outcome_cannot_be_stored() {
+    let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
+    rule(&sidecar, &receiver.url).await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    receiver.answer(500);
+    assert_eq!(sidecar.deliver().await, 1);
+    receiver.take();
+    receiver.answer(200);
+    sidecar.pass(60);
+    // The database can be read, and nothing can be written.
+    let [file, elsewhere] = ["test.db", "elsewhere"].map(|name| sidecar.dir.path().join(name));
+    std::fs::rename(&file, &elsewhere).unwrap();
+    let courier = tokio::spawn(Arc::clone(&sidecar.alerts).run());
+    eventually("the second attempt is made", async || !receiver.received().is_empty()).await;
+    // Without a rest there would be hundreds by then. On a busy machine there are fewer, never more.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let count = receiver.received().len();
+    assert!(count <= 2, "the same notice was sent {count} times");
     sidecar.service.stop();
     courier.await.unwrap();
 }

@@ -57,6 +57,8 @@ async fn check(store: Store) {
         outcome,
         event_id: 3,
         received_ms: 5,
+        detected_ms: 5,
+        scope: Scope::Agent,
     };
     let mut tx = store.begin().await.unwrap();
     assert_eq!(tx.kill("k1").await.unwrap(), Some(record("k1", KillOutcome::Applied)));

@@ -21,6 +21,7 @@ on_both_databases![
     a_late_report_is_recorded_and_the_agent_is_given_back,
     a_late_report_of_a_block_or_a_stopped_conversation_is_given_back,
     agents_that_are_inactive_stay_inactive,
+    a_kill_that_was_detected_before_the_pause_stays_however_late_it_is_reported,
 ];
 
 async fn pause(api: &Api, seconds: u64) -> Value {
@@ -152,6 +153,32 @@ async fn agents_that_are_inactive_stay_inactive(store: Arc<Store>) {
     assert_eq!(api.agent("killed").await["active"], false);
 }
 
+async fn a_kill_that_was_detected_before_the_pause_stays_however_late_it_is_reported(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits::default()).await;
+    let api = &sidecar.api;
+    for id in ["earlier", "clock"] {
+        api.guarded(id).await;
+    }
+    pause(api, 600).await;
+    let earlier = json!({"at_ms": START_MS - 600_000});
+    let receipt = api.report("/v1/kills", kill_with("k1", "earlier", 1, earlier.clone())).await.ok();
+    assert_members(&receipt, json!({"outcome": "applied", "generation": 1}));
+    assert_eq!(api.agent("earlier").await["active"], false);
+    // The pause is replaced by a longer one, and an Envoy had not heard of the first one.
+    api.guarded("during").await;
+    sidecar.pass(120);
+    pause(api, 1_200).await;
+    let receipt = api.report("/v1/kills", kill_with("k4", "during", 1, json!({"at_ms": START_MS + 1_000}))).await.ok();
+    assert_members(&receipt, json!({"outcome": "observed", "generation": 2}));
+    // The clock of an Envoy may be a little behind, so a kill shortly before the pause counts as one during it.
+    let shortly_before = json!({"at_ms": START_MS - 59_000});
+    let receipt = api.report("/v1/kills", kill_with("k2", "clock", 1, shortly_before)).await.ok();
+    assert_members(&receipt, json!({"outcome": "observed", "generation": 2}));
+    api.put("/v1/agents/chats", json!({"scope": "session"})).await.ok();
+    assert_eq!(api.report("/v1/kills", stop_with("s1", "chats", 1, earlier)).await.ok()["outcome"], "stopped");
+    assert_eq!(api.get("/v1/agents/chats/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_pause_counts_as_over_if_the_clock_of_the_sidecar_was_set_back() {
     let sidecar = Sidecar::start().await;
@@ -159,7 +186,21 @@ async fn a_pause_counts_as_over_if_the_clock_of_the_sidecar_was_set_back() {
     sidecar.clock.store(START_MS - 3_600_000, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(sidecar.api.get("/v1/pause").await.ok()["paused"], false);
     sidecar.service.end_expired_pause().await.unwrap();
+    assert!(sidecar.api.events("event_type=resumed").await.is_empty(), "this clock may be the one that is wrong");
+    // A person can end it nevertheless, so that it does not come back later.
+    sidecar.api.delete("/v1/pause").await.ok();
     assert_eq!(sidecar.api.events("event_type=resumed").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_replica_whose_clock_is_behind_does_not_end_the_pause_of_the_others() {
+    let sidecar = Sidecar::start().await;
+    let behind = Sidecar::over_same(&sidecar, Guard::anywhere(Arc::new(SystemLookup))).await;
+    behind.clock.fetch_sub(120_000, std::sync::atomic::Ordering::SeqCst);
+    pause(&sidecar.api, 600).await;
+    behind.service.end_expired_pause().await.unwrap();
+    assert_eq!(sidecar.api.get("/v1/pause").await.ok()["paused"], true);
+    assert!(sidecar.api.events("event_type=resumed").await.is_empty());
 }
 
 #[tokio::test]

@@ -278,6 +278,8 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
         outcome,
         event_id: 9,
         received_ms: 5,
+        detected_ms: 4,
+        scope: wire::Scope::Session,
     };
     let mut tx = store.begin().await.unwrap();
     assert_eq!(tx.applied_kill("a", 1).await.unwrap(), None);

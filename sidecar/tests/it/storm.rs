@@ -13,7 +13,7 @@ use crate::support::fleet::{on_both_databases, sidecar_over};
 use crate::support::postgres::database;
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
-use crate::support::{Api, Sidecar, assert_members, eventually, kill, kill_with, stop};
+use crate::support::{Api, START_MS, Sidecar, assert_members, eventually, kill, kill_with, stop, stop_with};
 
 on_both_databases![
     the_21st_kill_within_a_minute_pauses_and_gives_all_of_them_back,
@@ -21,12 +21,21 @@ on_both_databases![
     blocks_count_once_for_each_agent_and_conversations_are_given_back,
     agents_that_a_person_decided_about_since_are_left_alone,
     after_a_person_resumed_the_count_starts_again,
+    kills_that_waited_for_the_sidecar_are_no_storm,
+    loops_of_one_minute_are_a_storm_however_late_and_in_whatever_order_they_are_reported,
+    a_block_of_a_conversation_that_is_stopped_again_does_not_count_as_one_of_the_agent,
 ];
 
+/// Reports a kill of each agent, which is detected when it is reported.
 async fn killed(api: &Api, numbers: std::ops::RangeInclusive<u32>) {
     for number in numbers {
-        api.report("/v1/kills", kill(&format!("k{number}"), &format!("agent-{number}"), 1)).await.ok();
+        killed_at(api, number, 0).await;
     }
+}
+
+async fn killed_at(api: &Api, number: u32, at_ms: u64) -> Value {
+    let report = kill_with(&format!("k{number}"), &format!("agent-{number}"), 1, json!({"at_ms": at_ms}));
+    api.report("/v1/kills", report).await.ok()
 }
 
 async fn is_paused(api: &Api) -> bool {
@@ -51,7 +60,7 @@ async fn the_21st_kill_within_a_minute_pauses_and_gives_all_of_them_back(store: 
     let before = api.sync("").await.synced();
 
     let poll = api.poll("edge", &before.epoch, before.rev).await;
-    let last = api.report("/v1/kills", kill("k21", "agent-21", 1)).await.ok();
+    let last = killed_at(api, 21, 0).await;
     assert_members(&last, json!({"outcome": "applied", "generation": 2}));
     let (told, _) = poll.await.unwrap();
     assert_eq!(told.paused_for_ms, 3_600_000);
@@ -171,6 +180,70 @@ async fn after_a_person_resumed_the_count_starts_again(store: Arc<Store>) {
     killed(api, 8..=8).await;
     assert!(is_paused(api).await);
     assert_eq!(api.events("event_type=paused").await.len(), 2);
+}
+
+async fn kills_that_waited_for_the_sidecar_are_no_storm(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits::default()).await;
+    let api = &sidecar.api;
+    for number in 1..=30 {
+        let receipt = killed_at(api, number, START_MS - 3_600_000 + u64::from(number) * 120_000).await;
+        assert_eq!(receipt["outcome"], "applied");
+    }
+    assert!(!is_paused(api).await);
+    for number in 1..=30 {
+        assert_eq!(api.agent(&format!("agent-{number}")).await["active"], false);
+    }
+}
+
+async fn loops_of_one_minute_are_a_storm_however_late_and_in_whatever_order_they_are_reported(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 3, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    let hour_ago = START_MS - 3_600_000;
+    killed_at(api, 1, hour_ago - 60_000).await;
+    for (number, seconds) in [(2, 50), (3, 30), (4, 10)] {
+        killed_at(api, number, hour_ago + seconds * 1_000).await;
+    }
+    assert!(!is_paused(api).await, "three within a minute, and one before");
+    let last = killed_at(api, 5, hour_ago).await;
+    assert_members(&last, json!({"outcome": "applied", "generation": 2}));
+    assert!(is_paused(api).await);
+    let [event] = api.events("event_type=paused").await.try_into().unwrap();
+    assert_members(&event, json!({"kills": 4, "agents_given_back": 4}));
+    assert_eq!(api.agent("agent-1").await["active"], false, "it was killed before the storm");
+    // The rest of the storm is given back as well, and what was killed before it is not.
+    assert_eq!(killed_at(api, 6, hour_ago + 40_000).await["outcome"], "observed");
+    assert_eq!(killed_at(api, 7, hour_ago - 90_000).await["outcome"], "applied");
+}
+
+async fn a_block_of_a_conversation_that_is_stopped_again_does_not_count_as_one_of_the_agent(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 1, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    let policy = json!({"scope": "session", "escalate_after": 0, "action": "block", "retry_after_seconds": 1});
+    api.put("/v1/agents/chats", policy).await.ok();
+    for number in 1..=2 {
+        let block = stop_with(&format!("b{number}"), "chats", 1, json!({"action": "block", "at_ms": 0}));
+        assert_eq!(api.report("/v1/kills", block).await.ok()["outcome"], "blocked");
+        sidecar.pass(2);
+    }
+    assert!(!is_paused(api).await, "one agent that was blocked twice");
+    killed(api, 1..=1).await;
+    assert!(is_paused(api).await);
+    assert_members(&api.agent("chats").await, json!({"active": true, "generation": 1}));
+    let [event] = api.events("event_type=paused").await.try_into().unwrap();
+    assert_members(&event, json!({"agents_given_back": 1, "given_back": ["agent-1"]}));
+}
+
+#[tokio::test]
+async fn the_count_starts_again_although_the_clock_of_another_replica_is_ahead() {
+    let ahead = Sidecar::with(Limits { storm_kills: 3, ..Limits::default() }).await;
+    let limits = Limits { storm_kills: 3, ..Limits::default() };
+    let other = sidecar_over(Arc::clone(&ahead.store), limits).await;
+    ahead.pass(30);
+    killed(&other.api, 1..=4).await;
+    assert!(is_paused(&other.api).await);
+    ahead.api.delete("/v1/pause").await.ok();
+    killed(&other.api, 5..=5).await;
+    assert!(!is_paused(&other.api).await, "the kills before the pause do not count again");
 }
 
 #[tokio::test]

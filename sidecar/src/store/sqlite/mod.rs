@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
@@ -63,18 +64,41 @@ impl Sqlite {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
-        let writer = SqlitePoolOptions::new().max_connections(1).acquire_timeout(WRITER_TIMEOUT);
-        let writer = writer.connect_with(options.clone()).await?;
+        let writer = pool(1).acquire_timeout(WRITER_TIMEOUT).connect_with(options.clone()).await?;
         let migrated = migrations::migrator(&migrations::SQLITE).run(&writer).await;
         migrated.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        // From here on, a file that is missing was removed, and must not be replaced by an empty one.
+        let options = options.create_if_missing(false);
+        writer.set_connect_options(options.clone());
         let options = options.read_only(true);
-        let reader = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.clone()).await?;
+        let reader = pool(READERS).connect_with(options.clone()).await?;
+        // All of them are opened now, so that the file can be read even if it is moved away later.
+        join_all((0..READERS).map(|_| reader.acquire())).await.into_iter().collect::<sqlx::Result<Vec<_>>>()?;
         let mut anchor = options.connect().await?;
         // Reading opens the write-ahead log.
         sqlx::query("SELECT epoch FROM meta").fetch_all(&mut anchor).await?;
         let files = Files::opened(path).map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Self { reader, writer, anchor: Mutex::new(Some(anchor)), files: Arc::new(files) })
     }
+
+    /// Returns the writing connection, if the files are in their places.
+    async fn checked_writer(&self) -> Result<Writer> {
+        // Checked before, because the pool may open a connection, which must not touch a file that is not ours.
+        self.files.check()?;
+        let mut connection = self.writer.acquire().await?;
+        // Checked after, because the file may have been replaced while the connection was opened.
+        if let Err(error) = self.files.check() {
+            connection.close_on_drop();
+            return Err(error);
+        }
+        Ok(Writer::new(connection))
+    }
+}
+
+/// Returns the options of a pool that keeps its connections. One that is opened later could be to another file with the
+/// same path.
+fn pool(connections: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new().max_connections(connections).max_lifetime(None).idle_timeout(None)
 }
 
 #[async_trait]
@@ -84,18 +108,25 @@ impl Database for Sqlite {
     }
 
     async fn reader(&self) -> Result<Box<dyn Connection>> {
-        Ok(Box::new(self.reader.acquire().await?))
-    }
-
-    async fn writer(&self) -> Result<Box<dyn Connection>> {
-        let connection = Writer::new(self.writer.acquire().await?);
-        self.files.check()?;
+        // Connections that are open can still read a file that was moved. Only opening one needs the file in its place.
+        let may_open = self.reader.size() < READERS;
+        if may_open {
+            self.files.check()?;
+        }
+        let mut connection = self.reader.acquire().await?;
+        if may_open && let Err(error) = self.files.check() {
+            connection.close_on_drop();
+            return Err(error);
+        }
         Ok(Box::new(connection))
     }
 
+    async fn writer(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(self.checked_writer().await?))
+    }
+
     async fn begin(&self) -> Result<Box<dyn Transaction>> {
-        let connection = Writer::new(self.writer.acquire().await?);
-        self.files.check()?;
+        let connection = self.checked_writer().await?;
         Ok(Box::new(SqliteTransaction::begin(connection, Arc::clone(&self.files)).await?))
     }
 
@@ -148,6 +179,55 @@ mod tests {
         let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&database.writer).await.unwrap();
         let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&database.writer).await.unwrap();
         assert_eq!((journal.as_str(), synchronous), ("wal", 2), "2 is FULL");
+    }
+
+    /// Closes every connection of a pool, as errors do, and waits until that is done.
+    async fn close_connections(pool: &SqlitePool) {
+        while pool.size() > 0 {
+            let Some(connection) = pool.try_acquire() else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            connection.close().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_are_not_opened_to_another_file_with_the_same_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, elsewhere] = ["test.db", "elsewhere"].map(|name| dir.path().join(name));
+        let database = Sqlite::open(&path).await.unwrap();
+        let write = || database.try_write(Statement::new("UPDATE meta SET rev = rev + 1"));
+        let rev = async || {
+            let mut reader = database.reader().await?;
+            reader.row(Statement::new("SELECT rev FROM meta")).await?.integer::<u64>("rev")
+        };
+        write().await.unwrap();
+        assert_eq!(rev().await.unwrap(), 1);
+        std::fs::rename(&path, &elsewhere).unwrap();
+        for pool in [&database.writer, &database.reader] {
+            close_connections(pool).await;
+        }
+        assert!(matches!(write().await, Err(StoreError::Replaced)));
+        assert!(matches!(rev().await, Err(StoreError::Replaced)));
+        assert!(!path.exists(), "no empty file was created");
+        // The pool itself creates no file either, even if the check comes too early.
+        assert!(database.writer.acquire().await.is_err());
+        assert!(!path.exists());
+        std::fs::rename(&elsewhere, &path).unwrap();
+        write().await.unwrap();
+        assert_eq!(rev().await.unwrap(), 2, "what was acknowledged before is there");
+    }
+
+    #[tokio::test]
+    async fn connections_are_kept_for_as_long_as_the_sidecar_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Sqlite::open(&dir.path().join("test.db")).await.unwrap();
+        for (pool, connections) in [(&database.writer, 1), (&database.reader, READERS)] {
+            let options = pool.options();
+            assert_eq!((options.get_max_lifetime(), options.get_idle_timeout()), (None, None));
+            assert_eq!(pool.size(), connections, "all of them are opened at once");
+        }
     }
 
     #[tokio::test]

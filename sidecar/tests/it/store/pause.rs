@@ -10,6 +10,7 @@ pub async fn the_latest_pause_is_read_as_it_was_saved_under_a_new_revision(store
     let pause = Pause {
         since_ms: 5,
         until_ms: 3_605,
+        spares_after_ms: 4,
         cause: PauseCause::Storm,
         actor: "kill_switch".to_owned(),
         by: None,
@@ -52,12 +53,16 @@ pub async fn what_kill_reports_stopped_in_a_range_of_time_is_counted(store: Arc<
         ("k10", "late", Applied, 201),
     ];
     commit(&store, async |tx| {
-        for (kill_id, agent_id, outcome, received_ms) in reports {
+        for (kill_id, agent_id, outcome, detected_ms) in reports {
+            let scope = if ["c", "f"].contains(&agent_id) { wire::Scope::Session } else { wire::Scope::Agent };
             let (kill_id, agent_id) = (kill_id.to_owned(), agent_id.to_owned());
-            let record = KillRecord { kill_id, agent_id, generation: 1, outcome, event_id: 1, received_ms };
+            let (generation, event_id, received_ms) = (1, 1, 1_000);
+            let record =
+                KillRecord { kill_id, agent_id, generation, outcome, event_id, received_ms, detected_ms, scope };
             tx.record_kill(&record).await.unwrap();
         }
-        for (key, kill_id, agent_id) in [("x", "k5", "c"), ("y", "k6", "c"), ("x", "k9", "f")] {
+        // The one of k5 was replaced by that of k6.
+        for (key, kill_id, agent_id) in [("x", "k6", "c"), ("x", "k9", "f"), ("y", "k10", "c")] {
             let (kill_id, agent_id) = (kill_id.to_owned(), agent_id.to_owned());
             tx.add_stop(&SessionStop { kill_id, agent_id, ..stop(key, 0, 1) }).await.unwrap();
         }
@@ -66,6 +71,11 @@ pub async fn what_kill_reports_stopped_in_a_range_of_time_is_counted(store: Arc<
     let mut tx = store.begin().await.unwrap();
     assert_eq!(tx.count_stopped(100, 200).await.unwrap(), 5, "a, b once, two conversations of c, f");
     assert_eq!(tx.count_stopped(101, 199).await.unwrap(), 3);
+    assert_eq!(tx.last_detection(100, 200).await.unwrap(), Some(140), "those that stopped nothing do not count");
+    assert_eq!(tx.last_detection(200, 201).await.unwrap(), Some(200));
+    assert_eq!(tx.last_detection(202, 300).await.unwrap(), None);
+    let stops = tx.stops_made(100, 200).await.unwrap();
+    assert_eq!(stops.iter().map(|stop| stop.kill_id.as_str()).collect::<Vec<_>>(), ["k6", "k9"]);
     let stopped = |agent_id: &str, outcome: KillOutcome, is_session: bool| Stopped {
         agent_id: agent_id.to_owned(),
         generation: 1,
