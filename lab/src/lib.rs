@@ -12,6 +12,7 @@
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
 //! - [`skip`]: notes about tests that cannot run on this machine.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
+//! - [`capabilities`]: what that configuration lets the filter call.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //!
 //! It uses none of the filter's code, so that the two cannot share a mistake. Loopback only. Without a network (wasm32) only
@@ -24,6 +25,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub mod agent;
 pub mod answer;
+pub mod capabilities;
 pub mod chat;
 pub mod corpus;
 pub mod envoy_yaml;

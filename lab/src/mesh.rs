@@ -42,6 +42,8 @@ pub struct MeshOptions {
     pub sidecar_runs: bool,
     /// The address on which the sidecar listens, or `None` for a free port.
     pub sidecar_listen: Option<std::net::SocketAddr>,
+    /// The level of what Envoy logs about the filter.
+    pub wasm_log: &'static str,
 }
 
 impl Default for MeshOptions {
@@ -53,6 +55,7 @@ impl Default for MeshOptions {
             envoy: Box::new(|config| config),
             sidecar_runs: true,
             sidecar_listen: None,
+            wasm_log: "info",
         }
     }
 }
@@ -104,7 +107,8 @@ impl Mesh {
         }
         let module = options.module.unwrap_or_else(wasm_module);
         let config = (options.envoy)(envoy_config(&llm, &sidecar, module, &options.filter));
-        let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
+        let started = Envoy::try_start_logging(&envoy_yaml(&config), options.workers, options.wasm_log).await;
+        let envoy = started.unwrap_or_else(|log| panic!("Envoy did not start\n{log}"));
         let remote = Remote { envoy: envoy.url(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() };
         let mesh = Mesh { llm, sidecar, envoy, remote };
         if options.sidecar_runs {
