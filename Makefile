@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
 
-.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz bench images compose-demo dist fmt clean
+.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz deny bench images compose-demo dist fmt clean
 
 help: ## this list of targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -53,6 +53,9 @@ fuzz: toolchain ## a short run of every fuzz target (FUZZ_SECONDS for each)
 	else \
 	  cargo run --release --manifest-path fuzz/Cargo.toml --bin smoke -- --seconds $(FUZZ_SECONDS); \
 	fi
+
+deny: toolchain ## licences, duplicate versions, sources and advisories of the dependencies (installs cargo-deny once)
+	@tools/deny
 
 bench: toolchain ## measure every number in docs/benchmarks.md (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
 	tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
