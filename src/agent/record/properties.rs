@@ -14,9 +14,9 @@ fn record() -> impl Strategy<Value = Record> {
         prop_oneof![Just(Counting::Literal), Just(Counting::Progress)],
         prop_oneof![Just(Scope::Agent), Just(Scope::Session)],
     );
-    (words, any::<([bool; 2], [u32; 6], [u64; 2])>(), 0.5f64..1000.0).prop_map(|(words, numbers, threshold)| {
+    (words, any::<([bool; 2], [u32; 6], [u64; 3])>(), 0.5f64..1000.0).prop_map(|(words, numbers, threshold)| {
         let (deactivated_by, action, counting, scope) = words;
-        let ([active, enabled], small, [generation, blocked_until_ms]) = numbers;
+        let ([active, enabled], small, [generation, blocked_until_ms, told_again_ms]) = numbers;
         let [round, window_size, retry_after_seconds, blocks, idle_reset_seconds, session_stop_seconds] = small;
         Record {
             round,
@@ -34,7 +34,7 @@ fn record() -> impl Strategy<Value = Record> {
             session_stop_seconds,
             blocked_until_ms,
             blocks,
-            ..Record::new(&policy(), 0)
+            told_again_ms,
         }
     })
 }
@@ -76,10 +76,10 @@ fn settings_out_of_bounds_are_replaced_or_limited() {
 #[test]
 fn a_policy_of_the_same_generation_keeps_what_this_envoy_did_and_takes_the_rest() {
     let manual = AgentPolicy { active: false, deactivated_by: Some(DeactivatedBy::Manual), ..policy() };
-    let before = Record { blocks: 3, blocked_until_ms: 9, ..Record::new(&policy(), 1) };
+    let before = Record { blocks: 3, blocked_until_ms: 9, told_again_ms: 8, ..Record::new(&policy(), 1) };
     let by = |before: &Record, policy: &AgentPolicy| {
         let after = Record::updated(Some(before), policy, 2);
-        assert_eq!((after.round, after.blocks, after.blocked_until_ms), (2, 3, 9));
+        assert_eq!((after.round, after.blocks, after.blocked_until_ms, after.told_again_ms), (2, 3, 9, 8));
         (after.active, after.deactivated_by)
     };
     assert_eq!(by(&before, &policy()), (true, None));
@@ -118,6 +118,24 @@ fn every_activation_and_every_block_has_a_window_of_its_own() {
     assert_eq!(record.window(window.bytes()), window);
     assert_eq!(record.slot(slot.bytes()), slot);
     assert_ne!(window, slot);
+}
+
+#[test]
+fn a_block_of_a_conversation_lasts_as_long_as_one_of_the_agent() {
+    let record = Record::new(&AgentPolicy { retry_after_seconds: 2, session_stop_seconds: 3, ..policy() }, 0);
+    for (action, ms) in [(Action::Block, 2_000), (Action::Deactivate, 3_000), (Action::Observe, 3_000)] {
+        assert_eq!(record.stop_ms(action), ms, "{action:?}");
+    }
+}
+
+#[test]
+fn the_reason_and_the_report_of_a_kill_are_kept_until_the_policy_has_a_reason() {
+    let (record, now) = (Record::new(&policy(), 0), Now { clock_ms: 5, steady_ms: 5 });
+    let before = Details { reason: "local".to_owned(), report: "{}".to_owned(), ..Details::default() };
+    assert_eq!(before.updated(&policy(), &record, now), before);
+    let told = AgentPolicy { reason: Some("told".to_owned()), ..policy() };
+    let after = before.updated(&told, &record, now);
+    assert_eq!((after.reason.as_str(), after.report.as_str()), ("told", "{}"));
 }
 
 #[test]
