@@ -473,6 +473,16 @@ mod tests {
     }
 
     #[test]
+    fn each_signal_has_its_weight() {
+        for (counts, points) in [([1, 0, 0], 1.0), ([0, 1, 0], 2.0), ([0, 0, 1], 1.5), ([2, 3, 5], 15.5)] {
+            let [similar_prompts, similar_responses, repeated_tool_calls] = counts;
+            let score = Score::of(Signals { similar_prompts, similar_responses, repeated_tool_calls });
+            assert_eq!(score.value(), points, "{counts:?}");
+            assert!(score.exceeds(points - 0.5) && !score.exceeds(points), "{counts:?}");
+        }
+    }
+
+    #[test]
     fn a_score_is_shown_as_the_number_it_is() {
         for number in 0..1000 {
             let signals = Signals {
