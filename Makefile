@@ -8,7 +8,8 @@ MAKEFLAGS += --no-builtin-rules
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
 
-.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults bench images compose-demo dist fmt clean
+.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults deny bench images compose-demo dist fmt \
+  clean
 
 help: ## this list of targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -60,6 +61,9 @@ faults: module sidecar envoy ## faults and load with real processes (ONLY=link, 
 	cargo build -p lab --bin faults
 	cargo run -q -p lab --bin faults -- --seconds $(FAULTS_SECONDS) --agents $(FAULTS_AGENTS) \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write docs/reliability.md)
+
+deny: toolchain ## licences, duplicate versions, sources and advisories of the dependencies (installs cargo-deny once)
+	@tools/deny
 
 bench: toolchain ## measure every number in docs/benchmarks.md (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
 	tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))

@@ -174,7 +174,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let docs = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
     let docs = docs.map(|path| path.strip_prefix(root()).unwrap().to_owned());
-    let others = ["README.md", "lab/README.md"].map(PathBuf::from);
+    let others = ["README.md", "SECURITY.md", "lab/README.md"].map(PathBuf::from);
     docs.chain(others).map(|page| (page.clone(), read(&page.display().to_string()))).collect()
 }
 

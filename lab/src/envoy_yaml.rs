@@ -4,10 +4,13 @@
 //! JSON of [`EnvoyConfig::bootstrap`]. The text is also JSON, which is valid YAML and which `serde_json` escapes. Ports are
 //! 0, so that Envoy takes free ports and parallel tests do not conflict.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use crate::capabilities;
 
 /// The variable parts of the configuration.
 #[derive(Clone, Debug)]
@@ -49,12 +52,17 @@ pub struct Filter {
     pub config: Value,
     /// `allow_on_headers_stop_iteration`: whether the filter may hold a request at its headers.
     pub hold: bool,
+    /// `allowed_capabilities`: the functions that the filter may call and be called for. An empty list allows all.
+    pub capabilities: Vec<String>,
+    /// The environment variables that the filter sees.
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Filter {
-    /// Creates a filter that holds requests at their headers.
+    /// Creates a filter that holds requests at their headers, and may do what `envoy/envoy.yaml` allows.
     pub fn new(module: impl Into<PathBuf>, config: Value) -> Filter {
-        Filter { module: module.into(), config, hold: true }
+        let (capabilities, environment) = (capabilities::allowed(), BTreeMap::new());
+        Filter { module: module.into(), config, hold: true, capabilities, environment }
     }
 }
 
@@ -178,6 +186,7 @@ impl EnvoyConfig {
 }
 
 fn http_filter(filter: &Filter) -> Value {
+    let allowed: Map<String, Value> = filter.capabilities.iter().map(|name| (name.clone(), json!({}))).collect();
     json!({
         "name": "agent-kill-switch",
         "typed_config": {
@@ -192,10 +201,12 @@ fn http_filter(filter: &Filter) -> Value {
                 // After a trap, which ends that worker's streams, the next request runs on a fresh VM.
                 "failure_policy": "FAIL_RELOAD",
                 "allow_on_headers_stop_iteration": filter.hold,
+                "capability_restriction_config": {"allowed_capabilities": allowed},
                 "vm_config": {
                     "vm_id": "agent-kill-switch",
                     "runtime": "envoy.wasm.runtime.v8",
                     "code": {"local": {"filename": filter.module}},
+                    "environment_variables": {"key_values": filter.environment},
                 },
             },
         },

@@ -12,6 +12,7 @@
 //! - [`proc`]: real Envoys, sidecars and Python clients as child processes that end with their handle.
 //! - [`skip`]: notes about tests that cannot run on this machine.
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
+//! - [`capabilities`]: what that configuration lets the filter call.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
 //! - [`fault`]: a TCP proxy that fails as it is told.
 //! - [`drill`]: faults with real processes, and what they cost.
@@ -26,6 +27,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub mod agent;
 pub mod answer;
+pub mod capabilities;
 pub mod chat;
 pub mod corpus;
 #[cfg(not(target_arch = "wasm32"))]

@@ -44,6 +44,8 @@ pub struct MeshOptions {
     pub sidecar_listen: Option<std::net::SocketAddr>,
     /// Changes the sidecar's options before it is started.
     pub sidecar: Box<dyn FnOnce(SidecarOptions) -> SidecarOptions + Send>,
+    /// The level of what Envoy logs about the filter.
+    pub wasm_log: &'static str,
 }
 
 impl Default for MeshOptions {
@@ -56,6 +58,7 @@ impl Default for MeshOptions {
             sidecar_runs: true,
             sidecar_listen: None,
             sidecar: Box::new(|options| options),
+            wasm_log: "info",
         }
     }
 }
@@ -107,7 +110,8 @@ impl Mesh {
         }
         let module = options.module.unwrap_or_else(wasm_module);
         let config = (options.envoy)(envoy_config(&llm, &sidecar, module, &options.filter));
-        let envoy = Envoy::start(&envoy_yaml(&config), options.workers).await;
+        let started = Envoy::try_start_logging(&envoy_yaml(&config), options.workers, options.wasm_log).await;
+        let envoy = started.unwrap_or_else(|log| panic!("Envoy did not start\n{log}"));
         let remote = Remote { envoy: envoy.url(), sidecar: sidecar.url(), operator: OPERATOR.to_owned() };
         let mesh = Mesh { llm, sidecar, envoy, remote };
         if options.sidecar_runs {

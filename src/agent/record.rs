@@ -453,3 +453,6 @@ mod tests {
         assert!(details.stop(199).is_some() && details.stop(0).is_none());
     }
 }
+
+#[cfg(test)]
+mod properties;

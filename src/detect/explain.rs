@@ -146,6 +146,11 @@ mod tests {
         ] {
             let call = ExplainedCall { tools: ToolTurn::None, answer, ..call(Counting::Progress, &[]) };
             assert_eq!(explain(&matches, call), format!("the same input 6 times and {said} in the last 6 calls"));
+            assert_eq!(
+                explain(&matches[..1], call),
+                "the same input 2 times in the last 2 calls",
+                "it was the first one"
+            );
         }
     }
 

@@ -198,3 +198,6 @@ impl<'a> LatestAnswer<'a> {
         if index + 1 == self.past.len() { Some(self.now) } else { self.past.get(index + 1) }
     }
 }
+
+#[cfg(test)]
+mod tests;

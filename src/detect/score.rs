@@ -424,6 +424,65 @@ mod tests {
     }
 
     #[test]
+    fn without_a_limit_no_silence_ends_a_run() {
+        let mut window = Window::empty(0, Counting::Progress);
+        let call = Call { input: Fingerprint { informative: true, ..Fingerprint::default() }, ..Call::default() };
+        let at_day = |day: u64| Call { at_ms: day * 86_400_000, ..call };
+        let scores: Vec<_> = (0..3).map(|day| scorer(0).score(&mut window, at_day(day)).0.value()).collect();
+        assert_eq!(scores, [0.0, 1.0, 2.0]);
+    }
+
+    #[test]
+    fn an_attempt_leaves_the_window_when_the_last_of_its_identical_calls_has_failed() {
+        for (counting, kept) in [(Counting::Progress, 0), (Counting::Literal, 1)] {
+            let scorer = Scorer { counting, ..scorer(120) };
+            let mut window = Window::empty(0, counting);
+            let sequence = window.push(Call { in_flight: 2, ..Call::default() }, 20);
+            assert!(scorer.attach_answer(&mut window, sequence, Answer::Failed, 5));
+            assert_eq!(window.calls().len(), 1, "one is still in flight");
+            assert!(scorer.attach_answer(&mut window, sequence, Answer::Failed, 6));
+            assert_eq!(window.calls().len(), kept, "{counting:?}");
+            assert_eq!(scorer.attach_answer(&mut window, sequence, Answer::Failed, 7), kept > 0, "{counting:?}");
+        }
+    }
+
+    #[test]
+    fn matches_tell_how_long_ago_and_how_far_apart_the_calls_are() {
+        let mut window = Window::empty(0, Counting::Progress);
+        assert_eq!(scorer(0).explain(&window, &[]).0, "nothing is repeated");
+        let text = |hash, digest| Fingerprint { simhash: SimHash(hash), digest, informative: true };
+        for (second, input, answer) in [(1, 0xA0, 0xB1), (2, 0xA0, 0xB0), (4, 0xA0, 0)] {
+            let answer = if answer == 0 { Answer::Unknown } else { Answer::Text(text(answer, 2)) };
+            window.push(Call { at_ms: second * 1000, input: text(input, 1), answer, ..Call::default() }, 20);
+        }
+        let (reason, matches) = scorer(0).explain(&window, &[]);
+        assert_eq!(reason, "the same input 3 times and nearly the same answer 2 times in the last 3 calls");
+        let matched = |calls_ago, age_ms, response_distance| Match {
+            calls_ago,
+            age_ms,
+            prompt_distance: Some(0),
+            response_distance,
+            same_tool_call: false,
+            prompt_hash: "00000000000000a0".to_owned(),
+        };
+        assert_eq!(matches, [matched(1, 2_000, None), matched(2, 3_000, Some(1))]);
+        let mut window = Window::empty(0, Counting::Progress);
+        window.push(Call { input: text(0xA0, 1), ..Call::default() }, 20);
+        window.push(Call { input: text(0xFFFF, 9), ..Call::default() }, 20);
+        assert_eq!(scorer(0).matches(&window), [], "the latest call repeats nothing");
+    }
+
+    #[test]
+    fn each_signal_has_its_weight() {
+        for (counts, points) in [([1, 0, 0], 1.0), ([0, 1, 0], 2.0), ([0, 0, 1], 1.5), ([2, 3, 5], 15.5)] {
+            let [similar_prompts, similar_responses, repeated_tool_calls] = counts;
+            let score = Score::of(Signals { similar_prompts, similar_responses, repeated_tool_calls });
+            assert_eq!(score.value(), points, "{counts:?}");
+            assert!(score.exceeds(points - 0.5) && !score.exceeds(points), "{counts:?}");
+        }
+    }
+
+    #[test]
     fn a_score_is_shown_as_the_number_it_is() {
         for number in 0..1000 {
             let signals = Signals {

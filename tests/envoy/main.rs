@@ -4,6 +4,7 @@
 
 mod actions;
 mod answers;
+mod capabilities;
 mod discovery;
 mod examples;
 mod faults;

@@ -39,13 +39,20 @@ impl Envoy {
 
     /// Like `start`, but returns an error with the last lines of the log if Envoy does not start.
     pub async fn try_start(yaml: &str, concurrency: u32) -> Result<Envoy, String> {
+        // The filter logs at level info.
+        Envoy::try_start_logging(yaml, concurrency, "info").await
+    }
+
+    /// Like `try_start`, with this level for what Envoy logs about the filter. With `trace` it logs every call of a function
+    /// of the host and of the module.
+    pub async fn try_start_logging(yaml: &str, concurrency: u32, wasm_log: &str) -> Result<Envoy, String> {
         let folder = TempDir::with_prefix("lab-envoy-").expect("the temporary folder can be written");
         let config = write_config(folder.path(), yaml);
         let mut command = Command::new(envoy_binary());
         command.current_dir(folder.path()).arg("--config-path").arg(config);
         command.args(["--concurrency", &concurrency.to_string(), "--log-level", "warning"]);
-        // The filter logs at level info. With hot restart, Envoys that run at the same time would depend on each other.
-        command.args(["--component-log-level", "wasm:info", "--disable-hot-restart"]);
+        // With hot restart, Envoys that run at the same time would depend on each other.
+        command.args(["--component-log-level", &format!("wasm:{wasm_log}"), "--disable-hot-restart"]);
         command.args(["--admin-address-path", "admin", "--file-flush-interval-msec", "20"]);
         // Tests often stop an Envoy, and never need its connections to be drained.
         command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);

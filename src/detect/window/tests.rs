@@ -55,6 +55,21 @@ proptest! {
     }
 
     #[test]
+    fn the_parts_of_an_encoded_call_are_those_of_the_call(call in call(), number: u32) {
+        let bytes = entry::encode(&call, Sequence(number));
+        let entry = Entry(&bytes);
+        prop_assert_eq!(entry.call(), call);
+        prop_assert_eq!(entry.sequence(), Sequence(number));
+        prop_assert_eq!((entry.conversation(), entry.at_ms()), (call.conversation, call.at_ms));
+        prop_assert_eq!((entry.is_in_flight(), entry.is_novel()), (call.in_flight > 0, call.novel));
+        prop_assert_eq!(entry.input(), call.input.simhash);
+        prop_assert_eq!(entry.answer_text(), call.answer.text().map(|text| text.simhash));
+        prop_assert_eq!(entry.called_tools(), call.answer.tools());
+        let has_none = matches!(call.answer, Answer::Rejected(_) | Answer::Abandoned);
+        prop_assert_eq!(entry.is_rejected_or_abandoned(), has_none);
+    }
+
+    #[test]
     fn any_bytes_can_be_decoded(bytes: Vec<u8>, generation: u64) {
         let window = Window::decode(&bytes, generation, Counting::Progress);
         prop_assert_eq!(Window::decode(window.bytes(), generation, Counting::Progress), window);
@@ -180,6 +195,7 @@ fn a_window_is_silent_when_its_last_answer_is_long_ago() {
     assert!(window.past(0, 20).is_silent(1_000_000, 120_000), "its worker must have died");
     window.attach_answer(slow, Answer::Unknown, 400_000);
     assert!(!window.past(0, 20).is_silent(500_000, 120_000), "its answer came just now");
+    assert!(!window.past(0, 20).is_silent(520_000, 120_000), "not longer than that");
     assert!(window.past(0, 20).is_silent(520_001, 120_000));
 }
 
@@ -190,4 +206,82 @@ fn twenty_calls_take_about_a_kilobyte() {
         window.push(numbered(number), 20);
     }
     assert_eq!(window.bytes().len(), 14 + 20 * 67);
+    assert_eq!(Window::max_bytes(20), window.bytes().len());
+}
+
+#[test]
+fn a_call_is_in_flight_until_it_is_answered_or_too_old() {
+    let call = Call { at_ms: 1_000, in_flight: 1, ..Call::default() };
+    for (now_ms, expected) in [(0, true), (1_000, true), (601_000, true), (601_001, false)] {
+        assert_eq!(call.is_in_flight(now_ms), expected, "{now_ms}");
+    }
+    assert!(!Call { in_flight: 0, ..call }.is_in_flight(1_000));
+}
+
+#[test]
+fn a_full_slot_drops_the_call_that_is_least_useful() {
+    // Only the calls of conversation 1 are not new.
+    for (name, before, added, after) in [
+        ("the own oldest, of a conversation with more than half", [2, 1, 3, 1], 1, [2, 3, 1, 1]),
+        ("a new one of another conversation, before those that repeat", [1, 1, 2, 3], 2, [1, 1, 2, 2]),
+        ("the oldest, if nothing is new", [1, 1, 1, 1], 2, [1, 1, 1, 2]),
+        ("not an own one that is new", [2, 3, 1, 1], 2, [2, 1, 1, 2]),
+    ] {
+        let mut window = slot(&before, 4);
+        window.push(Call { conversation: added, novel: added > 1, ..Call::default() }, 4);
+        assert_eq!(conversations(&window), after, "{name}");
+    }
+    let mut window = slot(&[3, 2, 2], 3);
+    window.push(Call { conversation: 3, novel: true, ..Call::default() }, 3);
+    assert_eq!(conversations(&window), [3, 2, 3], "half of a slot is not more than half");
+}
+
+#[test]
+fn the_first_answer_that_was_read_to_its_end_is_kept() {
+    let text = |digest| Answer::Text(Fingerprint { digest, ..Fingerprint::default() });
+    for first in [Answer::Unknown, Answer::Failed, Answer::Abandoned] {
+        let mut window = Window::empty(0, Counting::Progress);
+        let sequence = window.push(Call { at_ms: 1_000, in_flight: 3, ..Call::default() }, 20);
+        for (answer, at_ms) in [(first, 1_100), (text(1), 1_200), (text(2), 1_300)] {
+            assert!(window.attach_answer(sequence, answer, at_ms).is_some());
+        }
+        let call = window.latest().unwrap();
+        assert_eq!((call.answer, call.in_flight, call.took_ms), (text(1), 0, 300), "after {first:?}");
+    }
+}
+
+#[test]
+fn a_removed_call_is_returned_and_no_longer_found() {
+    let mut window = Window::empty(0, Counting::Progress);
+    assert_eq!(window.latest(), None);
+    let sequences: Vec<_> = (1..4).map(|number| window.push(numbered(number), 20)).collect();
+    assert!(sequences.iter().all(|sequence| window.contains(*sequence)));
+    assert_eq!(window.remove(sequences[1]), Some(numbered(2)));
+    assert_eq!(window.remove(sequences[1]), None);
+    assert_eq!(sequences.iter().map(|sequence| window.contains(*sequence)).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!((numbers(&window), window.latest()), (vec![1, 3], Some(numbered(3))));
+}
+
+#[test]
+fn an_answer_is_compared_only_with_answers_to_the_same_conversation() {
+    let answer = Answer::Text(Fingerprint { informative: true, ..Fingerprint::default() });
+    let scorer =
+        Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default(), idle_reset_seconds: 0 };
+    for (mut window, novel) in [(slot(&[], 20), true), (Window::empty(0, Counting::Progress), false)] {
+        window.push(Call { conversation: 1, answer, ..Call::default() }, 20);
+        let sequence = window.push(Call { conversation: 2, novel: true, ..Call::default() }, 20);
+        assert!(scorer.attach_answer(&mut window, sequence, answer, 0));
+        assert_eq!(window.latest().unwrap().novel, novel, "{:?}", window.kind);
+    }
+}
+
+#[test]
+fn a_conversation_begins_with_the_latest_of_its_openings_which_is_not_in_flight_there() {
+    let mut common = Window::empty(0, Counting::Progress);
+    for at_ms in [1, 2] {
+        common.push(Call { at_ms, conversation: 7, in_flight: 1, ..Call::default() }, 20);
+    }
+    let mut window = slot(&[], 20);
+    window.adopt_opening(|| common.clone(), 7, 20);
+    assert_eq!(window.calls(), [Call { at_ms: 2, conversation: 7, ..Call::default() }]);
 }
