@@ -1,8 +1,8 @@
 //! The pause of the whole fleet: while it lasts, loops are reported and nothing is stopped.
 //!
-//! Every answer of the sync says how long the pause still lasts. What is kept in shared data is when it ends by this Envoy's
+//! Every answer of the sync that has anything to say tells how long the pause still lasts. What is kept in shared data is when it ends by this Envoy's
 //! own clock, so that it ends in time even if the sidecar cannot be reached by then, and so that the clocks of both machines
-//! need not agree. The key is read only when a loop was detected.
+//! need not agree. No request reads the key unless it shows a loop.
 
 use crate::codec::Reader;
 use crate::host::Host;
@@ -16,9 +16,9 @@ const MAX_MS: u64 = MAX_PAUSE_SECONDS as u64 * 1000;
 pub fn store(host: &impl Host, left_ms: u64) {
     let left_ms = left_ms.min(MAX_MS);
     let stored = host.get(PAUSE_KEY);
-    let was_paused = !stored.bytes.is_empty();
+    let was_paused = is_in_force(host);
     let bytes = match left_ms {
-        0 if !was_paused => return,
+        0 if stored.bytes.is_empty() => return,
         0 => Vec::new(),
         _ => (host.steady_ms() + left_ms).to_le_bytes().to_vec(),
     };
@@ -56,7 +56,7 @@ mod tests {
         store(&host, HOUR_MS);
         store(&host, 0);
         assert!(!is_in_force(&host));
-        assert_eq!(host.lines().len(), 2, "each change is logged: {:?}", host.lines());
+        assert_eq!(host.lines().len(), 3, "two beginnings and an end are logged: {:?}", host.lines());
     }
 
     #[test]

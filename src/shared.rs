@@ -1,9 +1,9 @@
-//! The keys of Envoy's shared data, and the compare-and-swap loop that every write to it goes through.
+//! The keys of Envoy's shared data, and the compare-and-swap loop for changing their values.
 //!
 //! Every key has a prefix, because Istio leaves the `vm_id` empty and all modules then share one map. Keys cannot be
 //! deleted, so no client can make as many as it likes: only agents that the sidecar knows have keys, and their conversations
-//! share a bounded number of them. Records, windows and the position of the sync have the version of their layout in their
-//! keys. A module with another layout finds nothing under its own keys, and begins with a full sync.
+//! share a bounded number of them. Keys contain the version of their layout. A module with another layout finds nothing under
+//! its own keys, and begins with a full sync.
 
 use crate::host::{Host, SharedValue, Version};
 
@@ -18,7 +18,7 @@ pub const ROUND_KEY: &str = "aks/3/round";
 /// When the next call to the sidecar may be made while calls fail.
 pub const GATE_KEY: &str = "aks/3/gate";
 /// A number that rises with every report put into the outbox, so that an idle tick reads only one key.
-pub const OUTBOX_COUNT_KEY: &str = "aks/out";
+pub const OUTBOX_COUNT_KEY: &str = "aks/3/out";
 
 /// How many bytes the windows of all conversations take.
 const SLOT_BYTES_KEY: &str = "aks/3/slots";
@@ -92,7 +92,7 @@ fn reserve(host: &impl Host, bytes: usize, max_bytes: u32) -> bool {
 
 /// The key of one bucket of the outbox.
 pub fn outbox_key(bucket: usize) -> String {
-    format!("aks/out/{bucket}")
+    format!("aks/3/out/{bucket}")
 }
 
 /// Decodes a value that is one number. An absent value is 0.

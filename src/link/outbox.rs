@@ -157,6 +157,10 @@ impl Sender {
     /// Counts the reports in every bucket, if there may be new ones.
     fn look(&mut self, host: &impl Host, now_ms: u64) {
         let counted = Some(number(&host.get(OUTBOX_COUNT_KEY).bytes));
+        // A new report does not wait because of an older one that the sidecar refuses.
+        if counted != self.counted && self.logged.is_some_and(|status| (400..500).contains(&status)) {
+            self.backoff.recover(host);
+        }
         if counted != self.counted || now_ms >= self.looked_ms + LOOK_MS {
             (self.counted, self.looked_ms) = (counted, now_ms);
             self.waiting = std::array::from_fn(|bucket| lines(&host.get(&outbox_key(bucket)).bytes).count());
@@ -164,11 +168,13 @@ impl Sender {
         }
     }
 
-    /// Takes a report out of its bucket, or puts it at the end, where it waits for another attempt.
+    /// Takes a report out of its bucket, or puts it at the end, where it waits for another attempt. Does nothing if another
+    /// root has taken it out.
     fn remove(&mut self, host: &impl Host, sent: &Sent, put_back: Option<&[u8]>) {
         let mut left = 0;
         update_persistently(host, &outbox_key(sent.bucket), |value| {
             let others = lines(&value.bytes).filter(|line| *line != sent.report);
+            let put_back = put_back.filter(|report| lines(&value.bytes).any(|line| line == *report));
             let reports: Vec<&[u8]> = others.chain(put_back).collect();
             left = reports.len();
             Some(reports.join(&b'\n')).filter(|bytes| *bytes != value.bytes)

@@ -7,7 +7,7 @@
 //! response.rs  the answer: never held, read as it streams past, and attached to its call when its last event has passed
 //! ```
 //!
-//! Whatever cannot be scored is forwarded and counted. Answers that did not come from the upstream, our own refusals among
+//! Whatever cannot be scored is counted, and forwarded unless `on_unjudged` is `deny`. Answers that did not come from the upstream, our own refusals among
 //! them, are not read. Half an answer is a different answer, so of an answer that is cut off only that is noted.
 
 mod refuse;
