@@ -38,7 +38,7 @@ chromium: ## Chromium and its driver, if they can be installed
 	@tools/get-chromium
 
 screenshots: toolchain chromium ## the screenshots in the documentation
-	cargo test -p kill-switch --test it browser::screenshots::screenshots -- --ignored --exact
+	SCREENSHOTS=$(CURDIR)/docs/screenshots cargo test -p kill-switch --test it browser::screenshots
 
 envoy: ## a real Envoy: ENVOY_BIN, the one on PATH, or a pinned one
 	@tools/get-envoy >/dev/null
