@@ -17,57 +17,53 @@ const LOOPS: usize = 10;
 /// How many of them have been killed when the process is.
 const BEFORE: usize = 3;
 
+/// The process that is killed.
+#[derive(Clone, Copy)]
+enum Victim {
+    Sidecar,
+    Envoy,
+}
+
 /// Kills the sidecar while agents are killed, and starts it again when all of them are.
 pub async fn sidecar_crashes() -> Outcome {
-    let mut stage = Stage::start().await;
-    let traffic = stage.healthy("sidecar").await;
-    let mut loops = Vec::new();
-    let mut slowest = Some(Duration::ZERO);
-    for round in 0..ROUNDS {
-        let these = names(&format!("sidecar-loop-{round}"), LOOPS);
-        stage.know(&these, true).await;
-        let mut looping = Looping::start(&stage, &these).await;
-        stage.mesh.sidecar.kill();
-        looping.end().await;
-        stage.mesh.sidecar.resume().await;
-        loops.extend(these);
-        slowest = slowest.zip(stage.recorded(&loops).await).map(|(one, other)| one.max(other));
-    }
-    let healthy = traffic.end().await;
-    let outcome = stage.outcome(&format!("kill -9 of the sidecar, {ROUNDS} times"), &loops, healthy).await;
-    Outcome { recorded_after: slowest, ..outcome }
+    crashes(Victim::Sidecar, "the sidecar").await
 }
 
 /// Kills Envoy while agents are killed, and starts it again at once. Reports that it had not sent are gone with it, so the
 /// agents loop on and are killed again.
 pub async fn envoy_crashes() -> Outcome {
+    let outcome = crashes(Victim::Envoy, "Envoy").await;
+    Outcome { all_answered: false, ..outcome }
+}
+
+async fn crashes(victim: Victim, name: &str) -> Outcome {
     let mut stage = Stage::start().await;
-    let traffic = stage.healthy("envoy").await;
+    let traffic = stage.healthy("healthy").await;
     let mut loops = Vec::new();
     let mut slowest = Some(Duration::ZERO);
     for round in 0..ROUNDS {
-        let these = names(&format!("envoy-loop-{round}"), LOOPS);
+        let these = names(&format!("loop-{round}"), LOOPS);
         stage.know(&these, true).await;
-        let mut looping = Looping::start(&stage, &these).await;
-        stage.crash_envoy().await;
-        looping.end().await;
-        stage.mesh.settled().await;
-        loop_on(&stage, &these).await;
+        let looping = Looping::start(&stage, &these).await;
+        match victim {
+            Victim::Sidecar => {
+                stage.mesh.sidecar.kill();
+                looping.end().await;
+                stage.mesh.sidecar.resume().await;
+            }
+            Victim::Envoy => {
+                stage.crash_envoy().await;
+                looping.end().await;
+                stage.mesh.settled().await;
+                Looping::start(&stage, &these).await.end().await;
+            }
+        }
         loops.extend(these);
         slowest = slowest.zip(stage.recorded(&loops).await).map(|(one, other)| one.max(other));
     }
     let healthy = traffic.end().await;
-    let outcome = stage.outcome(&format!("kill -9 of Envoy, {ROUNDS} times"), &loops, healthy).await;
-    Outcome { recorded_after: slowest, all_answered: false, ..outcome }
-}
-
-/// Lets the agents loop again that were refused before the crash.
-async fn loop_on(stage: &Stage, agents: &[String]) {
-    let mut looping = JoinSet::new();
-    for agent in agents {
-        looping.spawn(loop_until_refused(stage.mesh.caller(agent)));
-    }
-    looping.join_all().await;
+    let outcome = stage.outcome(&format!("kill -9 of {name}, {ROUNDS} times"), &loops, healthy).await;
+    Outcome { recorded_after: slowest, ..outcome }
 }
 
 /// Agents that loop until they are refused.
@@ -90,7 +86,8 @@ impl Looping {
         Looping(looping)
     }
 
-    async fn end(&mut self) {
-        while self.0.join_next().await.is_some() {}
+    /// Waits until all of them have been refused.
+    async fn end(self) {
+        self.0.join_all().await;
     }
 }

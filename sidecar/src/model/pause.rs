@@ -2,9 +2,7 @@
 
 use super::Millis;
 use super::words::words;
-
-/// How much further ahead than the length of a pause its end may be, because the clocks of replicas differ a little.
-const TOLERANCE_MS: Millis = 60_000;
+use crate::clock::CLOCK_TOLERANCE_MS;
 
 words! {
     /// Why the fleet was paused.
@@ -47,7 +45,7 @@ impl Pause {
     pub fn left_ms(&self, now_ms: Millis) -> Millis {
         let length_ms = self.until_ms.saturating_sub(self.since_ms);
         let left_ms = self.until_ms.saturating_sub(now_ms);
-        if self.ended_ms.is_some() || left_ms > length_ms.saturating_add(TOLERANCE_MS) { 0 } else { left_ms }
+        if self.ended_ms.is_some() || left_ms > length_ms.saturating_add(CLOCK_TOLERANCE_MS) { 0 } else { left_ms }
     }
 
     /// Whether nothing is stopped at this time.

@@ -124,10 +124,15 @@ impl Tx {
         self.connection().optional_row(statement).await?.as_ref().map(agent).transpose()
     }
 
+    /// Takes the next revision. Filters that know an older one are told what has changed.
+    pub(super) async fn next_revision(&mut self) -> Result<u64> {
+        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
+        self.connection().row(next).await?.integer("rev")
+    }
+
     /// Writes the whole agent under the next revision, and returns that revision. `agent.rev` is ignored.
     pub async fn save_agent(&mut self, agent: &Agent) -> Result<u64> {
-        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
-        let rev: u64 = self.connection().row(next).await?.integer("rev")?;
+        let rev = self.next_revision().await?;
         let policy = &agent.policy;
         let statement = Statement::new(
             "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,

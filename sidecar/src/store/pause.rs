@@ -70,8 +70,7 @@ impl Tx {
         .bind(pause.ended_ms)
         .bind(pause.spares_after_ms);
         self.connection().run(statement).await?;
-        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
-        self.connection().row(next).await?.integer("rev")
+        self.next_revision().await
     }
 
     /// Returns when the last kill from `since_ms` on and before `until_ms` was detected, if there is one.
