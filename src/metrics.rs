@@ -21,6 +21,8 @@ pub enum Metric {
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
     OutboxDepth,
+    /// Reports that were dropped because too many were waiting.
+    ReportsDropped,
     /// Whether the fleet is paused: 1 or 0.
     Paused,
     /// The time that the filter itself takes for a scored request, in microseconds.
@@ -100,7 +102,7 @@ pub const OUTCOMES: [(Outcome, &str); 21] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 10] = [
+pub const OTHERS: [(Metric, &str, Kind); 11] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
@@ -109,6 +111,7 @@ pub const OTHERS: [(Metric, &str, Kind); 10] = [
     (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
     (Metric::OutboxDepth, "kill_switch.outbox_depth", Kind::Gauge),
+    (Metric::ReportsDropped, "kill_switch.reports_dropped", Kind::Counter),
     (Metric::Paused, "kill_switch.paused", Kind::Gauge),
     (Metric::FilterMicroseconds, "kill_switch.filter_us", Kind::Histogram),
 ];
@@ -126,8 +129,9 @@ impl Metric {
             Self::AnswersCut => OUTCOMES.len() + 5,
             Self::SyncAgeSeconds => OUTCOMES.len() + 6,
             Self::OutboxDepth => OUTCOMES.len() + 7,
-            Self::Paused => OUTCOMES.len() + 8,
-            Self::FilterMicroseconds => OUTCOMES.len() + 9,
+            Self::ReportsDropped => OUTCOMES.len() + 8,
+            Self::Paused => OUTCOMES.len() + 9,
+            Self::FilterMicroseconds => OUTCOMES.len() + 10,
         }
     }
 }

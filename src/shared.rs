@@ -17,7 +17,10 @@ pub const LEASE_KEY: &str = "aks/3/lease";
 pub const ROUND_KEY: &str = "aks/3/round";
 /// When the next call to the sidecar may be made while calls fail.
 pub const GATE_KEY: &str = "aks/3/gate";
-/// A number that rises with every report put into the outbox, so that an idle tick reads only one key.
+/// When the next observations may be sent while the sidecar does not take them.
+pub const OBSERVATIONS_GATE_KEY: &str = "aks/3/gate/o";
+/// One byte for each bucket of the outbox, which changes with every report put there, so that an idle tick reads only one
+/// key.
 pub const OUTBOX_COUNT_KEY: &str = "aks/3/out";
 
 /// How many bytes the windows of all conversations take.

@@ -206,6 +206,10 @@ pub struct StoppedSession {
     pub key: String,
     /// Until when its calls are refused, in milliseconds since 1970. 0 if a person let it go on.
     pub until_ms: u64,
+    /// How long its calls are still refused, in milliseconds. The receiver computes the end with its own clock. `None`, and
+    /// then `until_ms` counts, if the sender is of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_for_ms: Option<u64>,
     /// How often a person let the conversation go on. A stop that an Envoy made under a smaller number is over.
     #[serde(default)]
     pub releases: u32,

@@ -249,7 +249,7 @@ impl Agent {
     /// Attaches an answer to its call. Does nothing if the window is of another generation by now, or if the call has left
     /// it.
     pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
-        let now_ms = host.now_ms();
+        let now_ms = host.steady_ms();
         self.update_window(host, &|window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
     }
 
@@ -298,7 +298,7 @@ impl Agent {
         }
         let stops_session = self.scope(conversation) == Scope::Session;
         let now_ms = host.steady_ms();
-        let trip = update(host, &self.key, |stored| {
+        let stop = |stored: &SharedValue| {
             let Some(value) = Value::decode(&stored.bytes) else { return (None, Trip::Outdated) };
             let now = value.record;
             if now.generation != self.record.generation {
@@ -321,14 +321,23 @@ impl Agent {
             };
             reason.clone_into(&mut details.reason);
             (Some(value.with_policy(&record, &details)), Trip::Stopped { releases: 0 })
+        };
+        let mut trip = Trip::Contended;
+        let written = update_persistently(host, &self.key, |stored| {
+            let (bytes, outcome) = stop(stored);
+            trip = outcome;
+            bytes
         });
-        if let (true, Some(Trip::Stopped { .. })) = (stops_session, trip) {
+        if written.is_none() {
+            return Trip::Contended;
+        }
+        if let (true, Trip::Stopped { .. }) = (stops_session, trip) {
             self.update_window(host, &|window| {
                 window.forget(conversation.tag());
                 true
             });
         }
-        trip.unwrap_or(Trip::Contended)
+        trip
     }
 
     /// Adds the stop of a conversation to a value.
@@ -349,7 +358,8 @@ impl Agent {
         let action = if verdict == Verdict::Block { Action::Block } else { Action::Deactivate };
         let until_ms = now_ms.saturating_add(value.record.stop_ms(action));
         let key = session_key(conversation);
-        details.add_stop(StoppedSession { key, until_ms, releases, action, reason: reason.to_owned() });
+        let reason = reason.to_owned();
+        details.add_stop(StoppedSession { key, until_ms, stopped_for_ms: None, releases, action, reason });
         (Some(value.with_policy(&value.record, &details)), Trip::Stopped { releases })
     }
 }

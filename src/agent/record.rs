@@ -214,13 +214,14 @@ impl Details {
 
     /// Takes the details of a policy whose settings are in `record`.
     ///
-    /// The clock of the sidecar may differ from this one, so no stop lasts longer than the settings say.
+    /// No stop lasts longer than the settings say, whatever the clock of the sidecar says.
     pub fn new(policy: &AgentPolicy, record: &Record, now: Now) -> Self {
         let mut details = Self { reason: policy.reason.clone().unwrap_or_default(), ..Self::default() };
         for stop in &policy.stopped_sessions {
-            let left_ms = stop.until_ms.saturating_sub(now.clock_ms).min(record.stop_ms(stop.action));
+            let told_ms = stop.stopped_for_ms.unwrap_or(stop.until_ms.saturating_sub(now.clock_ms));
+            let left_ms = told_ms.min(record.stop_ms(stop.action));
             let until_ms = if left_ms == 0 { 0 } else { now.steady_ms + left_ms };
-            details.add_stop(StoppedSession { until_ms, ..stop.clone() });
+            details.add_stop(StoppedSession { until_ms, stopped_for_ms: None, ..stop.clone() });
         }
         details
     }
@@ -405,7 +406,8 @@ mod tests {
 
     fn stop(until_ms: u64, releases: u32) -> StoppedSession {
         let key = "00000000000000aa".to_owned();
-        StoppedSession { key, until_ms, releases, action: Action::Deactivate, reason: String::new() }
+        let (action, reason) = (Action::Deactivate, String::new());
+        StoppedSession { key, until_ms, stopped_for_ms: None, releases, action, reason }
     }
 
     #[test]
@@ -436,10 +438,21 @@ mod tests {
             ("its time is up", clock_ms - 1, 0),
             ("it was let go on", 0, 0),
         ];
-        for (name, told_ms, until_ms) in cases {
-            let policy = AgentPolicy { stopped_sessions: vec![stop(told_ms, 0)], ..policy() };
+        let until = |stop: StoppedSession| {
+            let policy = AgentPolicy { stopped_sessions: vec![stop], ..policy() };
             let details = Details::new(&policy, &Record::new(&policy, 0), Now { clock_ms, steady_ms });
-            assert_eq!(details.stop(0xAA).map(|stop| stop.until_ms), Some(until_ms), "{name}");
+            assert!(details.stopped_sessions.iter().all(|stop| stop.stopped_for_ms.is_none()));
+            details.stop(0xAA).map(|stop| stop.until_ms)
+        };
+        for (name, told_ms, until_ms) in cases {
+            assert_eq!(until(stop(told_ms, 0)), Some(until_ms), "{name}");
+        }
+        // A sidecar that says how long the stop still lasts need not have the same time.
+        for clock_of_sidecar_ms in [clock_ms, clock_ms - 48 * hour, clock_ms + 48 * hour] {
+            for (left_ms, until_ms) in [(hour / 2, steady_ms + hour / 2), (25 * hour, steady_ms + hour), (0, 0)] {
+                let told = StoppedSession { stopped_for_ms: Some(left_ms), ..stop(clock_of_sidecar_ms + left_ms, 0) };
+                assert_eq!(until(told), Some(until_ms), "{clock_of_sidecar_ms}, {left_ms}");
+            }
         }
     }
 

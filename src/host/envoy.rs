@@ -95,8 +95,8 @@ impl Host for Envoy {
         fast::now_ns()
     }
 
-    fn steady_ms(&self) -> u64 {
-        fast::steady_ns().unwrap_or_else(fast::now_ns) / 1_000_000
+    fn steady_ns(&self) -> u64 {
+        fast::steady_ns().unwrap_or_else(fast::now_ns)
     }
 
     fn random(&self) -> u64 {

@@ -96,8 +96,8 @@ impl Host for Fake {
         self.now_ms.get() * 1_000_000
     }
 
-    fn steady_ms(&self) -> u64 {
-        self.steady_ms.get()
+    fn steady_ns(&self) -> u64 {
+        self.steady_ms.get() * 1_000_000
     }
 
     fn random(&self) -> u64 {

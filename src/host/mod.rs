@@ -74,10 +74,15 @@ pub trait Host {
         self.now_ns() / 1_000_000
     }
 
-    /// Returns a time in milliseconds that neither jumps nor goes back when the clock is set. It is the same for all workers
+    /// Returns a time in nanoseconds that neither jumps nor goes back when the clock is set. It is the same for all workers
     /// of an Envoy, and says nothing about the time of day.
+    fn steady_ns(&self) -> u64 {
+        self.now_ns()
+    }
+
+    /// Returns the steady time in milliseconds.
     fn steady_ms(&self) -> u64 {
-        self.now_ms()
+        self.steady_ns() / 1_000_000
     }
 
     /// Returns an unpredictable number.

@@ -3,17 +3,26 @@
 //! Each kind of call has a backoff of its own, so that polls go on while reports are refused. All roots of an Envoy share a
 //! *gate* in shared data. A call that fails closes it, and the next one that succeeds opens it. While it is closed, they
 //! make at most one call per [`SPACING_MS`] together, however many workers there are.
+//!
+//! Kills and polls come before observations, which every worker sends. Observations have a second gate that only they
+//! close, so kills and polls do not wait if nothing else fails. While the first gate is closed, observations leave each
+//! opportunity to a kill or a poll for [`YIELD_MS`].
 
 use crate::host::Host;
-use crate::shared::{GATE_KEY, number};
+use crate::shared::{GATE_KEY, OBSERVATIONS_GATE_KEY, number};
 
 /// The shortest time between two calls of an Envoy while calls fail.
 pub const SPACING_MS: u64 = 1_000;
+/// How long observations wait for a kill or a poll to use the next opportunity. This is longer than the random part of the
+/// first pause and the time until the next tick.
+const YIELD_MS: u64 = 400;
 
 /// Waits longer after each failure. The random part keeps many Envoys from calling at the same moment.
 #[derive(Debug)]
 pub struct Backoff {
     longest_ms: u64,
+    /// The gate that a failure closes.
+    gate: &'static str,
     failures: u32,
     until_ms: u64,
 }
@@ -21,7 +30,12 @@ pub struct Backoff {
 impl Backoff {
     /// Creates a backoff that waits at most this long, and up to a quarter more.
     pub fn new(longest_ms: u64) -> Self {
-        Self { longest_ms, failures: 0, until_ms: 0 }
+        Self { longest_ms, gate: GATE_KEY, failures: 0, until_ms: 0 }
+    }
+
+    /// Like [`new`](Self::new), for observations.
+    pub fn of_observations(longest_ms: u64) -> Self {
+        Self { gate: OBSERVATIONS_GATE_KEY, ..Self::new(longest_ms) }
     }
 
     /// Whether the last call failed.
@@ -35,12 +49,14 @@ impl Backoff {
         if now_ms < self.until_ms {
             return false;
         }
-        let value = host.get(GATE_KEY);
-        match number(&value.bytes) {
-            0 => true,
-            next_ms if now_ms < next_ms => false,
-            _ => host.set(GATE_KEY, &(now_ms + SPACING_MS).to_le_bytes(), value.version).is_ok(),
+        if self.gate == OBSERVATIONS_GATE_KEY {
+            let next_ms = number(&host.get(GATE_KEY).bytes);
+            let yields = next_ms > 0 && now_ms < next_ms + YIELD_MS;
+            if yields || !pass(host, OBSERVATIONS_GATE_KEY, now_ms) {
+                return false;
+            }
         }
+        pass(host, GATE_KEY, now_ms)
     }
 
     /// Records a failure. Returns whether it is the first in a row.
@@ -49,24 +65,43 @@ impl Backoff {
         let delay = (SPACING_MS << self.failures.min(10)).min(self.longest_ms);
         self.until_ms = now_ms + delay + host.random() % (delay / 4 + 1);
         self.failures += 1;
-        set_gate(host, now_ms + SPACING_MS);
+        set_gate(host, self.gate, now_ms + SPACING_MS);
         self.failures == 1
     }
 
     /// Records a success. Returns whether there were failures before it.
     #[inline(never)]
     pub fn recover(&mut self, host: &impl Host) -> bool {
-        set_gate(host, 0);
+        set_gate(host, self.gate, 0);
+        if self.gate != GATE_KEY {
+            set_gate(host, GATE_KEY, 0);
+        }
+        self.forget()
+    }
+
+    /// Forgets the failures, so that the next call waits only for the gate. Returns whether there were any.
+    pub fn forget(&mut self) -> bool {
         self.until_ms = 0;
         std::mem::take(&mut self.failures) > 0
     }
 }
 
+/// Whether a gate lets a call pass. If it is closed, the next call has to wait again.
 #[inline(never)]
-fn set_gate(host: &impl Host, next_ms: u64) {
-    let value = host.get(GATE_KEY);
+fn pass(host: &impl Host, gate: &str, now_ms: u64) -> bool {
+    let value = host.get(gate);
+    match number(&value.bytes) {
+        0 => true,
+        next_ms if now_ms < next_ms => false,
+        _ => host.set(gate, &(now_ms + SPACING_MS).to_le_bytes(), value.version).is_ok(),
+    }
+}
+
+#[inline(never)]
+fn set_gate(host: &impl Host, gate: &str, next_ms: u64) {
+    let value = host.get(gate);
     if number(&value.bytes) != next_ms {
         // If another root was faster, its news are as good.
-        let _ = host.set(GATE_KEY, &next_ms.to_le_bytes(), value.version);
+        let _ = host.set(gate, &next_ms.to_le_bytes(), value.version);
     }
 }

@@ -41,7 +41,7 @@ impl Link {
     /// Creates the link of a root that has just been configured.
     pub fn new(worker: Rc<Worker>, host: &impl Host) -> Self {
         let claim = Claim::new(host);
-        worker.ticked_ms.set(host.now_ms());
+        worker.read_clock(host);
         let sync = PolicySync::new(Rc::clone(&worker));
         let reporter = Reporter::new(Rc::clone(&worker));
         Self { worker, claim, sync, sender: Sender::default(), reporter }
@@ -50,15 +50,16 @@ impl Link {
     /// Does what is due. Called every [`TICK_MS`].
     pub fn tick(&mut self, host: &impl Host) {
         let now_ms = host.steady_ms();
-        self.worker.ticked_ms.set(host.now_ms());
+        self.worker.read_clock(host);
         let position = Position::read(host);
         self.worker.round.set(position.as_ref().map(|position| position.round));
         if self.claim.holds(host, now_ms) {
             let heard_ms = position.map_or(self.claim.born_ms, |position| position.heard_ms);
             host.record(Metric::SyncAgeSeconds, now_ms.saturating_sub(heard_ms) / 1000);
             host.record(Metric::Paused, u64::from(pause::is_in_force(host)));
-            self.sync.tick(host, now_ms);
+            // Kills come first, because one call at a time may be made while the sidecar fails.
             self.sender.send(host, now_ms);
+            self.sync.tick(host, now_ms);
         }
         self.reporter.tick(host, now_ms);
     }
@@ -68,7 +69,13 @@ impl Link {
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: Option<Incoming>) {
         let answer = answer.filter(|answer| answer.from_sidecar);
         if !self.sync.response(host, call, &answer) && !self.sender.response(host, call, &answer) {
-            self.reporter.response(host, call, &answer);
+            return self.reporter.response(host, call, &answer);
+        }
+        // Another root may have taken the lease over while the call was under way.
+        let now_ms = host.steady_ms();
+        if self.claim.holds(host, now_ms) {
+            self.sender.send(host, now_ms);
+            self.sync.poll(host, now_ms);
         }
     }
 }

@@ -84,7 +84,7 @@ pub struct Reporter {
 impl Reporter {
     /// Creates a reporter that sends with its first tick.
     pub fn new(worker: Rc<Worker>) -> Self {
-        Self { worker, next_ms: 0, sent: None, backoff: Backoff::new(LONGEST_PAUSE_MS) }
+        Self { worker, next_ms: 0, sent: None, backoff: Backoff::of_observations(LONGEST_PAUSE_MS) }
     }
 
     /// Sends a report, if there is something to report and it is time. One report is under way at a time.

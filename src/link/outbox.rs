@@ -1,8 +1,10 @@
 //! Kill reports that the sidecar has not accepted yet.
 //!
 //! Reports wait in shared data, so that they outlive the worker that made them. They are kept as lines of JSON in a fixed
-//! number of buckets, chosen by agent. Each bucket and each agent has limited room: when a bucket gets full, new reports are
-//! stored without their evidence, and when an agent has too many, its oldest is dropped.
+//! number of buckets, chosen by agent. Each bucket and each agent has limited room. When a bucket gets full, new reports are
+//! stored without their evidence. When it is full, or when an agent has too many reports, the least important one is
+//! dropped: a loop that was only observed before a block, and a block before a kill. A kill never makes room for anything
+//! but a later kill of the same agent. Every report that is dropped is logged and counted.
 //!
 //! Only the holder of the lease sends, one report at a time, until the sidecar confirms it with a receipt that has the same
 //! `kill_id`. The sidecar recognises a report that it has already accepted by this id. A report that is refused waits behind
@@ -13,7 +15,7 @@ use super::backoff::Backoff;
 use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
-use crate::shared::{OUTBOX_COUNT_KEY, number, outbox_key, update_persistently};
+use crate::shared::{OUTBOX_COUNT_KEY, outbox_key, update_persistently};
 
 /// How many buckets there are.
 const BUCKETS: usize = 64;
@@ -23,7 +25,7 @@ const BYTES_WITH_EVIDENCE: usize = 64 << 10;
 const MAX_BYTES: usize = 256 << 10;
 /// How many reports of one agent can wait.
 const MAX_PER_AGENT: usize = 64;
-/// How often the buckets are read although the counter says that nothing is new.
+/// How often all buckets are read although their counts say that nothing is new.
 const LOOK_MS: u64 = 10_000;
 /// The longest pause between two attempts, before jitter.
 const LONGEST_PAUSE_MS: u64 = 8_000;
@@ -32,30 +34,64 @@ const LONGEST_PAUSE_MS: u64 = 8_000;
 /// evidence.
 #[inline(never)]
 pub fn put(host: &impl Host, report: &[u8], brief: &[u8]) {
-    let agent_id = member(brief, "agent_id");
-    let is_same = |line: &&[u8], name| member(line, name) == member(brief, name);
+    let (kill_id, agent_id) = (member(brief, "kill_id"), member(brief, "agent_id"));
+    let is_of_agent = |line: &[u8]| member(line, "agent_id") == agent_id;
     let hash = agent_id.iter().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(*byte)));
-    let mut is_full = false;
-    let stored = update_persistently(host, &outbox_key(hash % BUCKETS), |value| {
+    let bucket = hash % BUCKETS;
+    let mut dropped: Vec<Vec<u8>> = Vec::new();
+    let stored = update_persistently(host, &outbox_key(bucket), |value| {
+        dropped.clear();
         let mut reports: Vec<&[u8]> = lines(&value.bytes).collect();
-        if reports.iter().any(|line| is_same(line, "kill_id")) {
+        if reports.iter().any(|line| member(line, "kill_id") == kill_id) {
             return None;
         }
-        let of_agent = reports.iter().filter(|line| is_same(line, "agent_id")).count();
-        let oldest = reports.iter().position(|line| is_same(line, "agent_id"));
-        if let Some(oldest) = oldest.filter(|_| of_agent >= MAX_PER_AGENT) {
-            reports.remove(oldest);
-        }
         let has_room = value.bytes.len() + report.len() <= BYTES_WITH_EVIDENCE;
-        reports.push(if has_room { report } else { brief });
-        let bytes = reports.join(&b'\n');
-        is_full = bytes.len() > MAX_BYTES;
-        (!is_full).then_some(bytes)
+        let new = if has_room { report } else { brief };
+        loop {
+            let is_crowded = reports.iter().filter(|line| is_of_agent(line)).count() >= MAX_PER_AGENT;
+            let bytes: usize = reports.iter().map(|line| line.len() + 1).sum();
+            if !is_crowded && bytes + new.len() <= MAX_BYTES {
+                reports.push(new);
+                return Some(reports.join(&b'\n'));
+            }
+            let candidates = (0..).zip(&reports).filter(|(_, line)| !is_crowded || is_of_agent(line));
+            // The least important one, and the oldest of these.
+            let least = candidates.map(|(position, line)| (importance(line), position)).min();
+            // An agent's own reports make room for its later ones, and those of other agents only for important ones.
+            match least {
+                Some((least, position)) if least < importance(brief) + usize::from(is_crowded) => {
+                    dropped.push(reports.remove(position).to_vec());
+                }
+                _ => {
+                    dropped = vec![brief.to_vec()];
+                    return None;
+                }
+            }
+        }
     });
-    if is_full || stored.is_none() {
-        log::error!("a kill report finds no room: {}", String::from_utf8_lossy(brief));
-    } else {
-        update_persistently(host, OUTBOX_COUNT_KEY, |value| Some((number(&value.bytes) + 1).to_le_bytes().to_vec()));
+    if stored.is_none() {
+        dropped = vec![brief.to_vec()];
+    }
+    for report in dropped {
+        host.count(Metric::ReportsDropped, 1);
+        log::error!("a kill report is dropped, because too many are waiting: {}", without_excerpt(&report));
+    }
+    update_persistently(host, OUTBOX_COUNT_KEY, |value| {
+        let mut counts = value.bytes.clone();
+        counts.resize(BUCKETS, 0);
+        if let Some(count) = counts.get_mut(bucket) {
+            *count = count.wrapping_add(1);
+        }
+        Some(counts)
+    });
+}
+
+/// Returns how important a report is. If there is not enough room, the least important one is dropped.
+fn importance(report: &[u8]) -> usize {
+    match member(report, "action") {
+        b"observe" => 0,
+        b"block" => 1,
+        _ => 2,
     }
 }
 
@@ -82,8 +118,9 @@ struct Sent {
 /// Sends the waiting reports.
 #[derive(Debug)]
 pub struct Sender {
-    /// The value of the outbox's counter when the buckets were last read.
-    counted: Option<u64>,
+    /// The counts of the buckets when they were last read.
+    counted: Vec<u8>,
+    /// When all buckets were last read.
     looked_ms: u64,
     /// How many reports wait in each bucket.
     waiting: [usize; BUCKETS],
@@ -98,7 +135,7 @@ pub struct Sender {
 impl Default for Sender {
     fn default() -> Self {
         let backoff = Backoff::new(LONGEST_PAUSE_MS);
-        Self { counted: None, looked_ms: 0, waiting: [0; BUCKETS], next: 0, sent: None, backoff, logged: None }
+        Self { counted: Vec::new(), looked_ms: 0, waiting: [0; BUCKETS], next: 0, sent: None, backoff, logged: None }
     }
 }
 
@@ -106,13 +143,17 @@ impl Sender {
     /// Sends the next report, if there is one and none is being sent. Costs one read while nothing is new.
     pub fn send(&mut self, host: &impl Host, now_ms: u64) {
         self.look(host, now_ms);
+        host.record(Metric::OutboxDepth, self.waiting.iter().sum::<usize>() as u64);
         let mut buckets = (self.next..BUCKETS).chain(0..self.next);
         let bucket = buckets.find(|bucket| self.waiting.get(*bucket).is_some_and(|waiting| *waiting > 0));
         let Some(bucket) = bucket.filter(|_| self.sent.is_none() && self.backoff.may_call(host, now_ms)) else {
             return;
         };
         let value = host.get(&outbox_key(bucket));
-        let Some(report) = lines(&value.bytes).next().map(<[u8]>::to_vec) else { return self.counted = None };
+        let Some(report) = lines(&value.bytes).next().map(<[u8]>::to_vec) else {
+            // Another root that held the lease for a while has sent it.
+            return self.set_waiting(bucket, 0);
+        };
         let (path, body) = ("/v1/kills".to_owned(), report.clone());
         match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: GRACE_MS }) {
             Some(call) => self.sent = Some(Sent { call, bucket, report }),
@@ -122,7 +163,7 @@ impl Sender {
         }
     }
 
-    /// Handles the answer to a report and sends the next one. Returns false if the call was not a report.
+    /// Handles the answer to a report. Returns false if the call was not a report.
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: &Option<Incoming>) -> bool {
         let Some(sent) = self.sent.take_if(|sent| sent.call == call) else { return false };
         let now_ms = host.steady_ms();
@@ -144,7 +185,6 @@ impl Sender {
                 log_failure(status, &sent.report);
             }
         }
-        self.send(host, now_ms);
         true
     }
 
@@ -154,17 +194,24 @@ impl Sender {
         self.sent.is_some()
     }
 
-    /// Counts the reports in every bucket, if there may be new ones.
+    /// Counts the reports in the buckets that have new ones.
     fn look(&mut self, host: &impl Host, now_ms: u64) {
-        let counted = Some(number(&host.get(OUTBOX_COUNT_KEY).bytes));
+        let counted = host.get(OUTBOX_COUNT_KEY).bytes;
+        let (is_new, is_due) = (counted != self.counted, now_ms >= self.looked_ms + LOOK_MS);
         // A new report does not wait because of an older one that the sidecar refuses.
-        if counted != self.counted && self.logged.is_some_and(|status| (400..500).contains(&status)) {
-            self.backoff.recover(host);
+        if is_new && self.logged.is_some_and(|status| (400..500).contains(&status)) {
+            self.backoff.forget();
         }
-        if counted != self.counted || now_ms >= self.looked_ms + LOOK_MS {
-            (self.counted, self.looked_ms) = (counted, now_ms);
-            self.waiting = std::array::from_fn(|bucket| lines(&host.get(&outbox_key(bucket)).bytes).count());
-            self.record_depth(host);
+        if is_due {
+            self.looked_ms = now_ms;
+        }
+        if is_new || is_due {
+            for (bucket, waiting) in self.waiting.iter_mut().enumerate() {
+                if is_due || counted.get(bucket) != self.counted.get(bucket) {
+                    *waiting = lines(&host.get(&outbox_key(bucket)).bytes).count();
+                }
+            }
+            self.counted = counted;
         }
     }
 
@@ -179,14 +226,13 @@ impl Sender {
             left = reports.len();
             Some(reports.join(&b'\n')).filter(|bytes| *bytes != value.bytes)
         });
-        if let Some(waiting) = self.waiting.get_mut(sent.bucket) {
-            *waiting = left;
-        }
-        self.record_depth(host);
+        self.set_waiting(sent.bucket, left);
     }
 
-    fn record_depth(&self, host: &impl Host) {
-        host.record(Metric::OutboxDepth, self.waiting.iter().sum::<usize>() as u64);
+    fn set_waiting(&mut self, bucket: usize, reports: usize) {
+        if let Some(waiting) = self.waiting.get_mut(bucket) {
+            *waiting = reports;
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl PolicySync {
         self.poll(host, now_ms);
     }
 
-    /// Handles the answer to a poll and starts the next one. Returns false if the call was not a poll.
+    /// Handles the answer to a poll. Returns false if the call was not a poll.
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: &Option<Incoming>) -> bool {
         if self.polling.take_if(|polling| *polling == call).is_none() {
             return false;
@@ -102,11 +102,11 @@ impl PolicySync {
                 }
             }
         }
-        self.poll(host, now_ms);
         true
     }
 
-    fn poll(&mut self, host: &impl Host, now_ms: u64) {
+    /// Starts a poll if none is open, unless there were too many since the last tick.
+    pub fn poll(&mut self, host: &impl Host, now_ms: u64) {
         if self.polling.is_some() || self.polls_left == 0 || !self.backoff.may_call(host, now_ms) {
             return;
         }

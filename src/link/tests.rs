@@ -3,6 +3,7 @@
 mod clock;
 mod failing;
 mod outbox;
+mod partition;
 
 use super::lease::{LEASE_MS, YOUNGER_MS};
 use super::*;

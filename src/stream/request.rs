@@ -214,7 +214,8 @@ impl Stream {
     }
 
     fn score(&mut self, host: &impl StreamHost, mut agent: Agent) -> Flow {
-        let started_ns = host.now_ns();
+        // The steady time, because a clock that is set must not make calls seem older or younger.
+        let started_ns = host.steady_ns();
         let now_ms = started_ns / 1_000_000;
         let mut text = self.worker.take_fingerprinter();
         let turn = self.read_turn(host, agent.record.counting, &mut text);
@@ -229,16 +230,17 @@ impl Stream {
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
         let flow = match agent.score(host, &turn, limits, now_ms) {
             Ok(mut scored) => {
-                self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
+                let at_ms = now_ms.wrapping_add(self.worker.clock_ahead_ms.get());
+                self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, at_ms);
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
-                    Verdict::Allow => self.forward(host, agent, &scored, &turn),
+                    Verdict::Allow => self.forward(host, Outcome::Allowed, agent, &scored, &turn),
                     _ => self.trip(host, agent, &mut scored, &turn),
                 }
             }
             Err(reason) => self.not_scored(host, reason, &turn),
         };
-        host.record(Metric::FilterMicroseconds, host.now_ns().saturating_sub(started_ns) / 1000);
+        host.record(Metric::FilterMicroseconds, host.steady_ns().saturating_sub(started_ns) / 1000);
         flow
     }
 
@@ -290,8 +292,15 @@ impl Stream {
         host.request_body(0, self.worker.config.max_request_bytes)
     }
 
-    fn forward(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn) -> Flow {
-        host.count(Metric::Requests(Outcome::Allowed), 1);
+    fn forward(
+        &mut self,
+        host: &impl StreamHost,
+        outcome: Outcome,
+        agent: Agent,
+        scored: &Scored,
+        turn: &Turn,
+    ) -> Flow {
+        host.count(Metric::Requests(outcome), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
         host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
@@ -326,10 +335,12 @@ impl Stream {
         }
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
-            _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn),
+            _ if trip == Trip::Outdated => return self.forward(host, Outcome::Allowed, agent, scored, turn),
             // To say that the agent is inactive would be false. The next call of the loop gets another verdict.
-            _ if trip == Trip::Contended => return self.pass(host, Outcome::Contended),
-            (Verdict::Allow | Verdict::WouldKill, _) => return self.forward(host, agent, scored, turn),
+            _ if trip == Trip::Contended => return self.forward(host, Outcome::Contended, agent, scored, turn),
+            (Verdict::Allow | Verdict::WouldKill, _) => {
+                return self.forward(host, Outcome::Allowed, agent, scored, turn);
+            }
             (verdict, Scope::Session) => Cause::SessionStopped {
                 session: self.session_name(Some(turn)),
                 reason,

@@ -1,6 +1,9 @@
 //! A silent partition: bytes between Envoy and its sidecar are lost, and no connection is closed. When it is over, changes
-//! arrive again within seconds.
+//! arrive again within the promised time. The tests of the link in src/link/tests/partition.rs try partitions that begin and
+//! end at any moment.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::EnvoyConfig;
@@ -13,17 +16,32 @@ use crate::support::{chatting, run};
 
 /// The time that is documented. The test prints what it measured.
 const PROMISED: Duration = Duration::from_secs(10);
-/// The time that is asserted, which has some room for a busy machine.
-const AT_MOST: Duration = Duration::from_secs(20);
+/// How often a heart beats. The filter ticks as often.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// Counts time in beats. On a busy machine a beat takes longer, as everything does that Envoy and the sidecar do, so the
+/// promised time is asserted in beats.
+fn heart() -> Arc<AtomicU32> {
+    let beats = Arc::new(AtomicU32::new(0));
+    let beating = Arc::downgrade(&beats);
+    tokio::spawn(async move {
+        while let Some(beats) = beating.upgrade() {
+            beats.fetch_add(1, Ordering::Relaxed);
+            drop(beats);
+            tokio::time::sleep(BEAT).await;
+        }
+    });
+    beats
+}
 
 #[test]
-fn a_manual_stop_arrives_within_seconds_after_a_short_partition() {
+fn a_manual_stop_arrives_within_ten_seconds_after_a_short_partition() {
     // Shorter than a poll, so that the answer to the open poll is what is lost.
     run(stop_during_partition(Duration::from_millis(500)));
 }
 
 #[test]
-fn a_manual_stop_arrives_within_seconds_after_a_long_partition() {
+fn a_manual_stop_arrives_within_ten_seconds_after_a_long_partition() {
     // Long enough for several attempts that fail.
     run(stop_during_partition(Duration::from_secs(15)));
 }
@@ -46,9 +64,11 @@ async fn stop_during_partition(lasts: Duration) {
     tokio::time::sleep(lasts).await;
     assert_eq!(chatting(&mesh.caller("bot"), 1).await, [200], "traffic passes, and the stop has not arrived");
     proxy.set(Fault::Pass).await;
-    let healed = Instant::now();
+    let (healed, beats) = (Instant::now(), heart());
     wait_until("the agent is refused", SOON, || async { chatting(&mesh.caller("bot"), 1).await == [403] }).await;
-    let after = healed.elapsed();
-    eprintln!("partition of {lasts:?}: the stop arrived {after:?} after its end; promised: {PROMISED:?}");
-    assert!(after < AT_MOST, "{after:?}");
+    let (after, beats) = (healed.elapsed(), beats.load(Ordering::Relaxed));
+    eprintln!(
+        "partition of {lasts:?}: the stop arrived {after:?} and {beats} beats after its end; promised: {PROMISED:?}"
+    );
+    assert!(BEAT * beats < PROMISED, "{beats} beats of {BEAT:?}, {after:?}");
 }

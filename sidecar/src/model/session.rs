@@ -50,11 +50,12 @@ impl SessionStop {
         self.releases.saturating_add(u32::from(self.released.is_some()))
     }
 
-    /// Returns what filters are told.
-    pub fn told(&self) -> StoppedSession {
+    /// Returns what filters are told at this time.
+    pub fn told(&self, now_ms: Millis) -> StoppedSession {
         StoppedSession {
             key: self.session_key.clone(),
             until_ms: if self.released.is_some() { 0 } else { self.until_ms },
+            stopped_for_ms: Some(if self.is_in_force(now_ms) { self.until_ms.saturating_sub(now_ms) } else { 0 }),
             releases: self.all_releases(),
             action: self.action,
             reason: self.reason.clone(),

@@ -148,7 +148,7 @@ impl Service {
             let (id, generation) = (&policy.agent_id, policy.generation);
             let stops = self.store.told_stops(id, generation, now_ms, MAX_STOPPED_SESSIONS).await?;
             // The filter forgets the first ones if it has to make room for stops of its own.
-            policy.stopped_sessions = stops.iter().rev().map(SessionStop::told).collect();
+            policy.stopped_sessions = stops.iter().rev().map(|stop| stop.told(now_ms)).collect();
         }
         Ok(())
     }

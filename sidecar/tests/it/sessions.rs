@@ -49,6 +49,7 @@ async fn a_loop_stops_its_conversation_and_the_agent_goes_on() {
     let expected = StoppedSession {
         key: key(1),
         until_ms: START_MS + HOUR_MS,
+        stopped_for_ms: Some(HOUR_MS),
         releases: 0,
         action: Action::Deactivate,
         reason: REASON.to_owned(),
@@ -73,7 +74,9 @@ async fn a_loop_stops_its_conversation_and_the_agent_goes_on() {
     });
     assert_eq!(listed, json!({"sessions": [session], "next_cursor": null}));
 
-    sidecar.pass(3_600);
+    sidecar.pass(1_800);
+    assert_eq!(told(api, "a").await[0].stopped_for_ms, Some(HOUR_MS / 2), "the rest of its time");
+    sidecar.pass(1_800);
     assert!(stopped(api, "a").await.is_empty() && told(api, "a").await.is_empty(), "the stop is over");
 }
 
@@ -263,7 +266,7 @@ async fn a_stopped_conversation_goes_on_and_can_be_stopped_again() {
     assert_members(event, recorded);
     assert!(api.sync("").await.synced().rev > rev);
     let released = &told(api, "a").await[0];
-    assert_eq!((released.until_ms, released.releases), (0, 1));
+    assert_eq!((released.until_ms, released.stopped_for_ms, released.releases), (0, Some(0), 1));
     assert!(stopped(api, "a").await.is_empty());
     resume(api, "a", 1).await.problem(404);
 

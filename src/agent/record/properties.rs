@@ -151,6 +151,7 @@ fn a_conversation_that_is_stopped_again_has_one_stop() {
     let stop = |key, until_ms| StoppedSession {
         key: session_key(key),
         until_ms,
+        stopped_for_ms: None,
         releases: 0,
         action: Action::Deactivate,
         reason: String::new(),

@@ -4,32 +4,59 @@ use super::*;
 use crate::detect::score::Score;
 use crate::link::outbox::put;
 
-/// A simulated Envoy with eight workers and a main thread, whose agents call all the time.
-struct Fleet {
-    host: Fake,
+/// A simulated Envoy with workers and a main thread, whose agents call all the time.
+pub(super) struct Fleet {
+    pub(super) host: Fake,
     links: Vec<(Rc<Worker>, Link)>,
     answered: usize,
 }
 
 impl Fleet {
-    fn new() -> Self {
+    /// Creates an Envoy with eight workers.
+    pub(super) fn new() -> Self {
+        Self::with_roots(9)
+    }
+
+    /// Creates an Envoy with this many roots. The first one holds the lease.
+    fn with_roots(roots: usize) -> Self {
         let host = Fake::new();
         let link = |_| {
             let worker = worker();
             (Rc::clone(&worker), Link::new(worker, &host))
         };
-        let links = (0..9).map(link).collect();
+        let mut links: Vec<_> = (0..roots).map(link).collect();
+        links[0].1.tick(&host);
         Self { links, host, answered: 0 }
+    }
+
+    /// Lets every root tick. The one that holds the lease comes last, so that it finds what the others have left to it.
+    pub(super) fn tick(&mut self) {
+        for (worker, link) in self.links.iter_mut().rev() {
+            worker.observations.borrow_mut().count_request("a", 1);
+            link.tick(&self.host);
+        }
+        self.host.wait(TICK_MS);
+    }
+
+    /// Gives the answer to a call to every root. Only the one that made it takes notice.
+    pub(super) fn respond(&mut self, call: CallId, answer: &Option<Incoming>) {
+        self.links.iter_mut().for_each(|(_, link)| link.response(&self.host, call, answer.clone()));
+    }
+
+    /// Lets the open poll fail.
+    fn break_poll(&mut self) {
+        let poll = self.host.calls.borrow().iter().rposition(|call| call.path.starts_with("/v1/sync")).unwrap();
+        self.respond(CallId(poll as u32 + 1), &None);
     }
 
     /// Lets time pass. Every call is answered after a tick by `answer`, which is given its path.
     fn run(&mut self, seconds: u64, answer: &dyn Fn(&str) -> Option<Incoming>) {
-        for _ in 0..seconds * 1000 / TICK_MS {
-            for (worker, link) in &mut self.links {
-                worker.observations.borrow_mut().count_request("a", 1);
-                link.tick(&self.host);
-            }
-            self.host.wait(TICK_MS);
+        self.run_ticks(seconds * 1000 / TICK_MS, answer);
+    }
+
+    fn run_ticks(&mut self, ticks: u64, answer: &dyn Fn(&str) -> Option<Incoming>) {
+        for _ in 0..ticks {
+            self.tick();
             let made = self.host.calls.borrow().len();
             for call in self.answered..made {
                 let path = self.host.calls.borrow()[call].path.clone();
@@ -38,9 +65,7 @@ impl Fleet {
                     continue;
                 };
                 let answer = Some(answer).filter(|answer| *answer != NOTHING);
-                self.links
-                    .iter_mut()
-                    .for_each(|(_, link)| link.response(&self.host, CallId(call as u32 + 1), answer.clone()));
+                self.respond(CallId(call as u32 + 1), &answer);
             }
             self.answered = made;
         }
@@ -54,7 +79,7 @@ impl Fleet {
 /// Stands for a call that fails without an answer.
 const NOTHING: Incoming = Incoming { status: 0, from_sidecar: false, body: Vec::new() };
 
-fn healthy(path: &str) -> Option<Incoming> {
+pub(super) fn healthy(path: &str) -> Option<Incoming> {
     match path {
         "/v1/kills" => answer(200, r#"{"kill_id": "k1"}"#),
         "/v1/observations" => answer(200, "{}"),
@@ -75,14 +100,13 @@ fn a_sidecar_that_fails_is_called_at_most_once_a_second() {
         assert!(healthy_calls > 20, "every worker reports its observations: {healthy_calls}");
         let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
         put(&fleet.host, report, report);
-        // The open poll fails as well.
-        let poll = fleet.host.calls.borrow().iter().rposition(|call| call.path.starts_with("/v1/sync")).unwrap();
-        fleet.links.iter_mut().for_each(|(_, link)| link.response(&fleet.host, CallId(poll as u32 + 1), None));
+        fleet.break_poll();
         fleet.run(2, &failure);
         for _ in 0..5 {
             let before = fleet.host.calls.borrow().len();
             fleet.run(10, &failure);
             let made = fleet.host.calls.borrow().len() - before;
+            println!("{name}: {made} calls in 10 seconds");
             assert!((1..=10).contains(&made), "{name}: {made} calls in 10 seconds");
         }
         let (polls, kills) = (fleet.calls_of("/v1/sync"), fleet.calls_of("/v1/kills"));
@@ -97,14 +121,57 @@ fn a_sidecar_that_fails_is_called_at_most_once_a_second() {
 
 #[test]
 fn observations_that_the_sidecar_does_not_take_do_not_hold_up_polls() {
-    let mut fleet = Fleet::new();
+    // So many workers want to send observations every second, however long each of them waits.
+    let mut fleet = Fleet::with_roots(65);
     let failure = |path: &str| if path == "/v1/observations" { answer(500, "") } else { healthy(path) };
-    fleet.run(30, &failure);
+    fleet.run(60, &failure);
     let before = fleet.calls_of("/v1/observations");
     fleet.run(60, &failure);
     let made = fleet.calls_of("/v1/observations") - before;
-    assert!((1..60).contains(&made), "{made} reports in a minute");
-    assert_eq!(fleet.calls_of("/v1/sync"), 2, "the poll stays open");
+    assert!((30..=60).contains(&made), "{made} reports in a minute");
+    for number in 0..20 {
+        let polls = fleet.calls_of("/v1/sync");
+        fleet.break_poll();
+        // A second, a quarter of it at random, and the tick after that.
+        fleet.run_ticks(1_300 / TICK_MS, &failure);
+        assert!(fleet.calls_of("/v1/sync") > polls, "poll {number} comes in time");
+        fleet.run_ticks(number, &failure);
+    }
+}
+
+#[test]
+fn observations_that_the_sidecar_does_not_take_do_not_hold_up_kills() {
+    let mut fleet = Fleet::with_roots(65);
+    let failure = |path: &str| if path == "/v1/observations" { answer(500, "") } else { healthy(path) };
+    fleet.run(60, &failure);
+    for number in 0..20 {
+        let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
+        put(&fleet.host, report, report);
+        fleet.run_ticks(1, &failure);
+        assert_eq!(fleet.calls_of("/v1/kills"), number + 1, "at once");
+        fleet.run_ticks(number as u64 % 7, &failure);
+    }
+}
+
+#[test]
+fn kills_and_polls_come_before_observations_while_everything_fails() {
+    let mut fleet = Fleet::with_roots(65);
+    fleet.run(5, &healthy);
+    let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
+    put(&fleet.host, report, report);
+    fleet.break_poll();
+    let failure = |_: &str| Some(NOTHING);
+    fleet.run(60, &failure);
+    let count = |fleet: &Fleet| ["/v1/kills", "/v1/sync", "/v1/observations"].map(|path| fleet.calls_of(path));
+    let before = count(&fleet);
+    fleet.run(120, &failure);
+    let [kills, polls, observations] = std::array::from_fn(|kind| count(&fleet)[kind] - before[kind]);
+    // The longest pauses with their random part are 10 and 3.75 seconds. Each call may find the gate closed for one more.
+    println!("with 64 workers, in two minutes: {kills} kills, {polls} polls, {observations} observations");
+    assert!(kills >= 120 / 12, "{kills} kills");
+    assert!(polls >= 120 / 6, "{polls} polls");
+    assert!(observations >= 30, "{observations} observations");
+    assert!(kills + polls + observations <= 120, "{kills} + {polls} + {observations} calls in two minutes");
 }
 
 #[test]
@@ -122,6 +189,7 @@ fn a_full_buffer_is_reported_in_parts_that_the_sidecar_accepts() {
     for _ in 0..10 {
         let report = host.calls.borrow().iter().rposition(|call| call.path == "/v1/observations").unwrap();
         let body = host.calls.borrow()[report].body.clone();
+        println!("a report of {} bytes", body.len());
         assert!(body.len() < 1 << 20, "{} bytes", body.len());
         let report: crate::wire::Observations = serde_json::from_slice(&body).unwrap();
         agents.extend(report.agents.into_iter().map(|agent| (agent.agent_id, agent.scores.len())));

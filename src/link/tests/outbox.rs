@@ -3,7 +3,7 @@
 use super::*;
 use crate::agent::{Agent, store_policy};
 use crate::link::outbox::put;
-use crate::wire::KillReport;
+use crate::wire::{Action, KillReport};
 
 fn report(kill_id: &str, agent_id: &str) -> KillReport {
     let report = serde_json::json!({
@@ -117,6 +117,129 @@ fn one_agent_takes_only_so_much_room() {
     assert_eq!(last_sent(&host).1.kill_id, "k936", "the latest ones are kept");
 }
 
+fn queue_with(host: &Fake, kill_id: &str, agent_id: &str, action: Action) {
+    // So long that dozens of them fill a bucket.
+    let report = report::encode(&KillReport { action, reason: "x".repeat(2_000), ..report(kill_id, agent_id) });
+    put(host, report.as_bytes(), report.as_bytes());
+}
+
+/// Returns how many reports with this action wait, in all buckets.
+fn waiting(host: &Fake, action: Action) -> usize {
+    let shared = host.shared.borrow();
+    let buckets = shared.iter().filter(|(key, _)| key.starts_with("aks/3/out/"));
+    let lines = buckets.flat_map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n'));
+    let reports = lines.filter(|line| !line.is_empty()).map(|line| serde_json::from_slice::<KillReport>(line).unwrap());
+    reports.filter(|report| report.action == action).count()
+}
+
+/// Agents whose reports share one bucket: the hash of `Aa` is that of `BB`.
+fn neighbours() -> impl Iterator<Item = String> {
+    (0..64).map(|number| (0..6).map(|bit| if number >> bit & 1 == 0 { "Aa" } else { "BB" }).collect())
+}
+
+#[test]
+fn reports_of_loops_that_were_only_observed_leave_room_for_a_kill_and_so_do_blocks() {
+    let host = Fake::new();
+    let dropped = || host.metric(Metric::ReportsDropped) as usize;
+    let lines = || host.lines().iter().filter(|line| line.contains("a kill report is dropped")).count();
+    for (number, agent) in (0..3).flat_map(|number| neighbours().map(move |agent| (number, agent))) {
+        queue_with(&host, &format!("observed-{agent}-{number}"), &agent, Action::Observe);
+    }
+    let observed = waiting(&host, Action::Observe);
+    assert!((100..3 * 64).contains(&observed), "the bucket is full: {observed}");
+    assert_eq!((dropped(), lines()), (3 * 64 - observed, 3 * 64 - observed), "the latest ones found no room");
+
+    for agent in neighbours().take(32) {
+        queue_with(&host, &format!("block-{agent}"), &agent, Action::Block);
+        queue_with(&host, &format!("kill-{agent}"), &agent, Action::Deactivate);
+    }
+    let counts = || [Action::Observe, Action::Block, Action::Deactivate].map(|action| waiting(&host, action));
+    assert!(counts()[0] > 0 && counts()[1..] == [32, 32], "{:?}", counts());
+    assert!(
+        !host.lines().iter().any(|line| line.contains("dropped") && line.contains("block-")),
+        "observed ones first"
+    );
+
+    // Kills drive out everything else, and only then one of them finds no room.
+    for (number, agent) in (0..3).flat_map(|number| neighbours().map(move |agent| (number, agent))) {
+        queue_with(&host, &format!("kill-{agent}-{number}"), &agent, Action::Deactivate);
+    }
+    let [0, 0, kills] = counts() else { panic!("{:?}", counts()) };
+    queue_with(&host, "one-more", "AaAaAaAaAaAa", Action::Deactivate);
+    queue_with(&host, "only-observed", "AaAaAaAaAaAa", Action::Observe);
+    assert_eq!(counts(), [0, 0, kills]);
+    let last = host.lines().pop().unwrap();
+    assert!(last.contains("only-observed"), "{last}");
+    assert_eq!(dropped(), lines());
+    assert_eq!(dropped() + kills, 2 * 3 * 64 + 2 * 32 + 2, "each report waits or was counted");
+}
+
+#[test]
+fn the_kill_of_an_agent_is_not_dropped_for_loops_of_it_that_are_only_observed_afterwards() {
+    let host = Fake::new();
+    queue(&host, "kill", "a");
+    for number in 0..200 {
+        queue_with(&host, &format!("observed-{number}"), "a", Action::Observe);
+    }
+    assert_eq!((waiting(&host, Action::Deactivate), waiting(&host, Action::Observe)), (1, 63));
+    assert_eq!(host.metric(Metric::ReportsDropped), 200 - 63);
+}
+
+#[test]
+fn a_new_report_costs_one_read_of_its_bucket_although_nothing_can_be_sent() {
+    let (host, _, mut link) = linked();
+    queue(&host, "k1", "a");
+    link.tick(&host);
+    for (number, state) in ["while a report is being sent", "while the sidecar does not answer"].iter().enumerate() {
+        host.wait(TICK_MS);
+        host.accesses.set((0, 0));
+        link.tick(&host);
+        let (idle, _) = host.accesses.get();
+        queue(&host, &format!("new-{number}"), "b");
+        host.accesses.set((0, 0));
+        link.tick(&host);
+        let (reads, _) = host.accesses.get();
+        assert_eq!(reads, idle + 1, "{state}");
+        assert_eq!(host.metric(Metric::OutboxDepth), number as u64 + 2, "{state}");
+        if link.sender.is_sending() {
+            link.response(&host, last_sent(&host).0, None);
+        }
+    }
+}
+
+#[test]
+fn a_root_that_has_lost_the_lease_sends_and_polls_no_more() {
+    for is_receipt in [true, false] {
+        let (host, _, mut old) = linked();
+        old.tick(&host);
+        ["k1", "k2", "k3"].iter().for_each(|kill_id| queue(&host, kill_id, kill_id));
+        host.wait(YOUNGER_MS + 1);
+        old.tick(&host);
+        let (sent, report) = last_sent(&host);
+        let poll = CallId(1);
+        let mut new = Link::new(worker(), &host);
+        new.tick(&host);
+        let made = calls(&host).len();
+        old.response(&host, sent, receipt(&report.kill_id).filter(|_| is_receipt));
+        old.response(&host, poll, answer(200, PAGE));
+        host.wait(TICK_MS);
+        old.tick(&host);
+        assert_eq!(calls(&host).len(), made, "the answers came to a root that does not speak for this Envoy");
+        // The new one goes on, and what was accepted is not sent again.
+        let mut accepted: Vec<String> = Vec::new();
+        for _ in 0..400 {
+            new.tick(&host);
+            while new.sender.is_sending() {
+                accepted.push(accept(&host, &mut new));
+            }
+            host.wait(TICK_MS);
+        }
+        accepted.sort();
+        accepted.dedup();
+        assert_eq!((accepted.len(), host.metric(Metric::OutboxDepth)), (3, 0), "{is_receipt}");
+    }
+}
+
 #[test]
 fn only_a_receipt_for_the_same_report_acknowledges_it() {
     let answers = [
@@ -175,6 +298,7 @@ fn a_report_that_is_refused_for_good_does_not_hold_up_the_others() {
     };
     assert_eq!(run(60), ["good-1", "good-2", "good-3"]);
     assert_eq!(host.metric(Metric::OutboxDepth), 1, "it is not dropped");
+    println!("{} attempts in a minute, of which three were accepted", sends(&host));
     assert!(sends(&host) < 20, "{} attempts in a minute", sends(&host));
     queue(&host, "later", "a");
     assert_eq!(run(2), ["good-1", "good-2", "good-3", "later"], "although the refused one is tried seldom by now");

@@ -87,7 +87,14 @@ fn a_conversation_that_a_person_lets_go_on_may_call_again_and_be_stopped_again()
     sync(vec![]);
     assert!(!call_in(&bench, "s1", QUESTION), "the sidecar does not know of it yet");
     let key = bench.reports()[0].session.clone().unwrap().key;
-    let released = StoppedSession { key, until_ms: 0, releases: 1, action: Action::Deactivate, reason: String::new() };
+    let released = StoppedSession {
+        key,
+        until_ms: 0,
+        stopped_for_ms: Some(0),
+        releases: 1,
+        action: Action::Deactivate,
+        reason: String::new(),
+    };
     sync(vec![released.clone()]);
     assert!((0..5).all(|_| call_in(&bench, "s1", QUESTION)), "it was let go on");
     assert!(!call_in(&bench, "s1", QUESTION));

@@ -1,0 +1,58 @@
+//! A silent partition: calls get no answer, and fail when their time is up.
+
+use super::failing::{Fleet, healthy};
+use super::*;
+use crate::link::outbox::put;
+
+/// The time that is documented.
+const PROMISED_MS: u64 = 10_000;
+
+/// Simulates a partition in which a policy changes. Returns how long after its end the first poll brings the change.
+fn heard_after(begins_ms: u64, lasts_ms: u64, has_kill: bool) -> u64 {
+    let mut fleet = Fleet::new();
+    let begins_ms = fleet.host.steady_ms() + begins_ms;
+    let ends_ms = begins_ms + lasts_ms;
+    let mut made_ms: Vec<u64> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    loop {
+        let now_ms = fleet.host.steady_ms();
+        if has_kill && made_ms.last().is_some_and(|made_ms| *made_ms < begins_ms) && now_ms >= begins_ms {
+            let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
+            put(&fleet.host, report, report);
+        }
+        fleet.tick();
+        let calls = fleet.host.calls.borrow().clone();
+        open.extend(made_ms.len()..calls.len());
+        made_ms.resize(calls.len(), now_ms);
+        let now_ms = fleet.host.steady_ms();
+        for index in std::mem::take(&mut open) {
+            let (call, made_ms) = (&calls[index], made_ms[index]);
+            let is_poll = call.path.starts_with("/v1/sync");
+            let is_lost = made_ms < ends_ms && now_ms >= begins_ms;
+            let is_held = is_poll && call.path.contains("wait=4") && !call.path.contains("since=0");
+            if is_poll && made_ms >= ends_ms {
+                return now_ms - ends_ms;
+            } else if is_lost && now_ms < made_ms + call.timeout_ms || !is_lost && is_held && now_ms < made_ms + 4_000 {
+                open.push(index);
+            } else if is_lost {
+                fleet.respond(CallId(index as u32 + 1), &None);
+            } else {
+                let answer = if is_held { answer(304, "") } else { healthy(&call.path) };
+                fleet.respond(CallId(index as u32 + 1), &answer);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_change_arrives_within_the_promised_time_after_any_partition() {
+    let mut longest = (0, 0, 0);
+    for begins_ms in (5_000..9_500).step_by(250) {
+        for lasts_ms in [50, 500, 3_000, 7_900, 8_100, 9_300, 12_000, 15_000, 25_000] {
+            let after_ms = heard_after(begins_ms, lasts_ms, lasts_ms % 1_000 == 0);
+            longest = longest.max((after_ms, begins_ms, lasts_ms));
+        }
+    }
+    println!("the latest change came after {longest:?} (ms after the end, begin, length)");
+    assert!(longest.0 < PROMISED_MS, "{longest:?}");
+}
