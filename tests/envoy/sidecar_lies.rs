@@ -125,6 +125,7 @@ fn a_sidecar_that_never_waits_is_not_flooded() {
             let (before, started) = (liar.polls(), Instant::now());
             wait_until("some polls", SOON, || async { liar.polls() > before + 40 }).await;
             let each = started.elapsed() / 40;
+            eprintln!("a sidecar that never waits gets a poll every {each:?}");
             assert!(each > Duration::from_millis(5), "a poll every {each:?}");
         }
         assert_eq!(looping(&mesh.caller("known"), 6).await, SIXTH_REFUSED);
