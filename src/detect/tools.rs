@@ -4,10 +4,16 @@
 //! only its operator knows that.
 //!
 //! Tools are compared by the hashes of their names, so that a stored rule has a fixed length.
+//!
+//! An ignored call is forwarded without a score. Its window keeps only that it was there, in one place for all of them: the
+//! agent was not silent, and if the model calls tools in its answer, the next results belong to these.
 
+use super::score::{Score, Scorer};
+use super::window::{Call, Sequence, Window};
 use crate::fingerprint::hash_bytes;
 use crate::policy::{MAX_TOOLS, MIN_TOOL_COUNT};
-use crate::wire::{ToolRule, ToolRules};
+use crate::turn::{ToolHash, ToolTurn};
+use crate::wire::{Counting, ToolRule, ToolRules};
 
 /// The length of a stored rule: the hash of the tool's name, and the number of times from which its calls are counted.
 pub const RULE_BYTES: usize = 9;
@@ -45,17 +51,17 @@ pub enum Treatment {
 }
 
 impl Treatment {
-    /// Returns how a call is counted that is about the tools with these hashes of their names.
+    /// Returns how a call is counted that is about these calls of tools.
     ///
     /// It is ignored if all of its tools are. Otherwise the tool with the smallest number decides, and a tool without a rule
     /// is counted from the first call on.
-    pub fn of(called: impl Iterator<Item = u64>, rules: &[StoredRule]) -> Self {
+    pub fn of(called: &[ToolHash], rules: &[StoredRule]) -> Self {
         if rules.is_empty() {
             return Self::Usual;
         }
         let mut treatment = Self::Usual;
-        for name in called {
-            let known = rules.iter().find(|rule| rule.starts_with(&name.to_le_bytes()));
+        for hash in called {
+            let known = rules.iter().find(|rule| rule.starts_with(&hash.name.to_le_bytes()));
             treatment = match (known, treatment) {
                 (None, _) => return Self::Usual,
                 (Some(&[.., NEVER]), Self::Usual) => Self::Ignored,
@@ -68,6 +74,44 @@ impl Treatment {
     }
 }
 
+impl Scorer {
+    /// Adds a call that is not counted.
+    #[cold] // keeps this out of the code that every request runs through
+    pub(super) fn pass_by(&self, window: &mut Window, call: Call) -> Sequence {
+        if self.counting == Counting::Progress {
+            self.end_silent_run(window, &call);
+        }
+        window.forget_ignored(call.conversation);
+        window.push(call.ignored(), self.window_size)
+    }
+
+    /// Forgets the calls before `call` if they belong to a run that is over.
+    pub(super) fn end_silent_run(&self, window: &mut Window, call: &Call) {
+        let idle_ms = u64::from(self.idle_reset_seconds) * 1000;
+        if idle_ms > 0 && self.past(window, call).is_silent(call.at_ms, idle_ms) {
+            window.forget(call.conversation);
+        }
+    }
+
+    /// Returns the score of a call, or nothing if its tools are counted only from more times on than it comes.
+    pub(super) fn counted(&self, window: &Window, call: &Call, score: Score) -> Score {
+        match call.treatment {
+            Treatment::CountedFrom(least) if !self.comes(least, window, call) => Score::default(),
+            _ => score,
+        }
+    }
+
+    /// Whether a call comes as many times, the current one included. A call that is not about tools always does.
+    #[cold]
+    fn comes(&self, least: u32, window: &Window, call: &Call) -> bool {
+        let past = self.past(window, call).calls();
+        let times = 1 + self.repeats(&past, call).filter(|repeat| repeat.tool.is_some()).count();
+        // An ignored call takes one place of the window.
+        let places = self.window_size - u32::from(window.has_ignored(call.conversation));
+        call.tools == ToolTurn::None || times >= least.min(places) as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +121,8 @@ mod tests {
     }
 
     fn treatment(tools: &[&str], rules: &[StoredRule]) -> Treatment {
-        Treatment::of(tools.iter().map(|name| hash_bytes(name.as_bytes())), rules)
+        let called: Vec<_> = tools.iter().map(|name| ToolHash { name: hash_bytes(name.as_bytes()), call: 0 }).collect();
+        Treatment::of(&called, rules)
     }
 
     #[test]

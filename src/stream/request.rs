@@ -229,8 +229,10 @@ impl Stream {
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
         let flow = match agent.score(host, &turn, limits, now_ms) {
             Ok(mut scored) => {
-                self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
-                host.set_property(SCORE_PROPERTY, &scored.score.to_string());
+                if !scored.ignored {
+                    self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
+                    host.set_property(SCORE_PROPERTY, &scored.score.to_string());
+                }
                 match scored.verdict {
                     Verdict::Allow => self.forward(host, agent, &scored, &turn),
                     _ => self.trip(host, agent, &mut scored, &turn),
@@ -291,7 +293,8 @@ impl Stream {
     }
 
     fn forward(&mut self, host: &impl StreamHost, agent: Agent, scored: &Scored, turn: &Turn) -> Flow {
-        host.count(Metric::Requests(Outcome::Allowed), 1);
+        let outcome = if scored.ignored { Outcome::Ignored } else { Outcome::Allowed };
+        host.count(Metric::Requests(outcome), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
         host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));

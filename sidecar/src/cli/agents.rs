@@ -268,7 +268,7 @@ async fn changed_tools(
 }
 
 /// Parses `NAME=ignore`, `NAME=20` or `NAME=default`. The server refuses other rules by name.
-fn tool_rule(given: &str) -> Result<(String, Option<Value>), String> {
+pub(super) fn tool_rule(given: &str) -> Result<(String, Option<Value>), String> {
     let (name, rule) = given.rsplit_once('=').ok_or("must be NAME=ignore, NAME=N or NAME=default")?;
     let rule = match rule {
         "default" => None,

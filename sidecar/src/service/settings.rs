@@ -76,7 +76,7 @@ impl Change {
                 }
                 "escalate_after" => change.escalate_after = Some(whole(field, value, 0, MAX_STOPPED_SESSIONS)?),
                 "answer_loop" => change.answer_loop = Some(word(field, value)?),
-                "tools" => change.tools = Some(tools::parse(value)?),
+                "tools" => change.tools = Some(tools::parse_tools(value)?),
                 _ => return Err(not_settable(given)),
             }
         }
@@ -104,7 +104,7 @@ impl Change {
         if let Some(name) = &self.ignored_tool {
             tools.set(name, Some(ToolRule::Ignore));
         }
-        tools::check(&tools, window_size)?;
+        tools::check_tools(&tools, window_size)?;
 
         let policy = &mut agent.policy;
         policy.kill_switch_window_size = window_size;

@@ -11,7 +11,7 @@ use super::settings::{clip, must_be};
 const FIELD: &str = "tools";
 
 /// Parses a JSON object of tools.
-pub(super) fn parse(value: &Value) -> Result<ToolRules> {
+pub fn parse_tools(value: &Value) -> Result<ToolRules> {
     let example = r#"an object of tools, such as {"wait_for_job": "ignore", "get_status": 20}"#;
     let given = value.as_object().ok_or_else(|| must_be(FIELD, value, example))?;
     let mut rules = ToolRules::default();
@@ -47,7 +47,7 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 }
 
 /// Checks rules together with the window that they are applied in.
-pub(super) fn check(rules: &ToolRules, window_size: u32) -> Result<()> {
+pub fn check_tools(rules: &ToolRules, window_size: u32) -> Result<()> {
     let count = rules.iter().len();
     if count > MAX_TOOLS {
         return Err(refused(format!("tools ({count} tools) must have at most {MAX_TOOLS} tools")));

@@ -1,6 +1,7 @@
 mod conversations;
 mod faults;
 mod pause;
+mod tools;
 mod unjudged;
 
 use super::request::TAIL_BYTES;
