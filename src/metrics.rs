@@ -74,10 +74,12 @@ pub enum Outcome {
     Contended,
     /// It was scored in an earlier pass, before an internal redirect.
     Redirected,
+    /// It was forwarded without a score, because the policy ignores its tools.
+    Ignored,
 }
 
 /// Every outcome with the name of its counter.
-pub const OUTCOMES: [(Outcome, &str); 21] = [
+pub const OUTCOMES: [(Outcome, &str); 22] = [
     (Outcome::Allowed, "kill_switch.requests.allowed"),
     (Outcome::Off, "kill_switch.requests.off"),
     (Outcome::UnknownAgent, "kill_switch.requests.unknown_agent"),
@@ -99,6 +101,7 @@ pub const OUTCOMES: [(Outcome, &str); 21] = [
     (Outcome::Malformed, "kill_switch.requests.malformed"),
     (Outcome::Contended, "kill_switch.requests.contended"),
     (Outcome::Redirected, "kill_switch.requests.redirected"),
+    (Outcome::Ignored, "kill_switch.requests.ignored"),
 ];
 
 /// Every other metric with its name and kind.
@@ -179,7 +182,8 @@ mod tests {
                 // The rule KillSwitchWithoutPolicy reports these.
                 Outcome::NoPolicy | Outcome::RefusedNoPolicy => false,
                 Outcome::RefusedInactive | Outcome::RefusedBlocked | Outcome::RefusedAgentId => false,
-                Outcome::RefusedSession => false,
+                // A person chose this.
+                Outcome::RefusedSession | Outcome::Ignored => false,
             };
             let name = name.rsplit('.').next().unwrap();
             assert_eq!(covered.contains(&name), is_unjudged, "{name}");

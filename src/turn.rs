@@ -56,6 +56,15 @@ impl ToolSignature {
     }
 }
 
+/// One tool call that a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolHash {
+    /// The hash of the tool's name.
+    pub name: u64,
+    /// The hash of its name and arguments.
+    pub call: u64,
+}
+
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
@@ -206,7 +215,9 @@ pub struct Turn {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
-    /// The names of these tools, each once. Only reports use them.
+    /// The calls of these tools.
+    pub tool_hashes: Vec<ToolHash>,
+    /// The names of these tools, each once. Only reports use them, and they leave out what would be too long.
     pub tool_names: Vec<String>,
     /// Whether the body has several requests, each of which gets a response of its own (JSON-RPC).
     pub is_batch: bool,

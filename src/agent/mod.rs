@@ -17,6 +17,7 @@
 pub mod record;
 
 use crate::detect::score::Score;
+use crate::detect::tools::Treatment;
 use crate::detect::verdict::{Verdict, decide};
 use crate::detect::window::{Call, Sequence, Window};
 use crate::host::{Host, SharedValue};
@@ -108,6 +109,8 @@ pub struct Scored {
     pub verdict: Verdict,
     /// The score with its contributions.
     pub score: Score,
+    /// Whether the policy ignores the tools that the call is about, so that it was not scored.
+    pub ignored: bool,
     /// The number by which the answer finds the call.
     pub sequence: Sequence,
     /// The window, if the verdict is not to allow the call. The report explains the verdict with it.
@@ -115,10 +118,10 @@ pub struct Scored {
 }
 
 impl Scored {
-    fn new(record: &Record, window: &Window, score: Score, sequence: Sequence) -> Self {
+    fn new(record: &Record, window: &Window, (score, sequence): (Score, Sequence), call: &Call) -> Self {
         let verdict = decide(&score, record.threshold, record.action);
         let window = (verdict != Verdict::Allow).then(|| window.clone());
-        Self { verdict, score, sequence, window }
+        Self { verdict, score, ignored: call.treatment == Treatment::Ignored, sequence, window }
     }
 }
 
@@ -204,27 +207,34 @@ impl Agent {
             ..Call::default()
         };
         match turn.conversation.key() {
-            None => self.score_in_common(host, call),
-            Some(_) => self.score_in_slot(host, call, limits),
+            None => self.score_in_common(host, turn, call),
+            Some(_) => self.score_in_slot(host, turn, call, limits),
         }
     }
 
-    fn score_in_common(&mut self, host: &impl Host, call: Call) -> Result<Scored, NotScored> {
+    fn score_in_common(&mut self, host: &impl Host, turn: &Turn, call: Call) -> Result<Scored, NotScored> {
         let scored = update_from(host, &self.key, std::mem::take(&mut self.value), |stored| {
             let value = match guarded(&stored.bytes, host) {
                 Ok(value) => value,
                 Err(reason) => return (None, Err(reason)),
             };
             self.record = value.record;
+            let call = Call { treatment: Treatment::of(&turn.tool_hashes, value.tools), ..call };
             let mut window = self.record.window(value.window);
-            let (score, sequence) = self.record.scorer().score(&mut window, call);
-            let scored = Scored::new(&self.record, &window, score, sequence);
+            let score = self.record.scorer().score(&mut window, call);
+            let scored = Scored::new(&self.record, &window, score, &call);
             (Some(value.with_window(&window)), Ok(scored))
         });
         scored.unwrap_or(Err(NotScored::Contended))
     }
 
-    fn score_in_slot(&mut self, host: &impl Host, call: Call, limits: SlotLimits) -> Result<Scored, NotScored> {
+    fn score_in_slot(
+        &mut self,
+        host: &impl Host,
+        turn: &Turn,
+        call: Call,
+        limits: SlotLimits,
+    ) -> Result<Scored, NotScored> {
         let stored = host.get(&self.key);
         let value = guarded(&stored.bytes, host)?;
         let standing = value.session_standing(call.conversation, host);
@@ -232,13 +242,14 @@ impl Agent {
             return Err(NotScored::Standing(standing));
         }
         let record = value.record;
+        let call = Call { treatment: Treatment::of(&turn.tool_hashes, value.tools), ..call };
         let slot_bytes = Window::max_bytes(record.window_size);
         let (slot, stored) = find_slot(host, self.id(), call.conversation, limits, slot_bytes);
         let scored = update_from(host, &slot, stored, |stored| {
             let mut window = record.slot(&stored.bytes);
             let common = || record.window(value.window);
-            let (score, sequence) = record.scorer().score_in_slot(&mut window, common, call);
-            let scored = Scored::new(&record, &window, score, sequence);
+            let score = record.scorer().score_in_slot(&mut window, common, call);
+            let scored = Scored::new(&record, &window, score, &call);
             (Some(window.into_bytes()), scored)
         });
         self.record = record;

@@ -194,7 +194,7 @@ fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) 
         return Err(Unreadable::NotACall);
     }
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
-    turn.tool_names = calls.into_names();
+    (turn.tool_hashes, turn.tool_names) = calls.into_parts();
     turn.conversation = reading.finish(finder, false);
     Ok(turn)
 }
@@ -210,7 +210,7 @@ fn decode_conversation(
     if tools.has_results || counting == Counting::Literal {
         turn.tools = tools.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
-    turn.tool_names = tools.calls.into_names();
+    (turn.tool_hashes, turn.tool_names) = tools.calls.into_parts();
     Ok(tools.has_history)
 }
 
@@ -219,7 +219,7 @@ fn decode_mcp_call(params: Option<Json<'_>>, turn: &mut Turn, text: &mut Fingerp
     let mut calls = ToolCalls::default();
     add_mcp_call(params, &mut calls, text)?;
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
-    turn.tool_names = calls.into_names();
+    (turn.tool_hashes, turn.tool_names) = calls.into_parts();
     Ok(())
 }
 

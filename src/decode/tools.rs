@@ -9,7 +9,7 @@ use crate::fingerprint::hash::mix;
 use crate::fingerprint::hash_bytes;
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
-use crate::turn::ToolSignature;
+use crate::turn::{ToolHash, ToolSignature};
 
 /// Arguments that are nested deeper than this are compared as text.
 const DEPTH_MAX: u32 = 32;
@@ -21,7 +21,7 @@ const NAME_SEPARATOR: &str = ", ";
 /// The tool calls of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct ToolCalls {
-    hashes: Vec<u64>,
+    hashes: Vec<ToolHash>,
     names: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ impl ToolCalls {
     }
 
     fn note(&mut self, name: &[u8], arguments: u64) {
-        self.hashes.push(mix(hash_bytes(name).rotate_left(31) ^ arguments));
+        let hash = hash_bytes(name);
+        self.hashes.push(ToolHash { name: hash, call: mix(hash.rotate_left(31) ^ arguments) });
         self.keep_name(&String::from_utf8_lossy(name));
     }
 
@@ -66,10 +67,10 @@ impl ToolCalls {
     pub fn signature(&self) -> Option<ToolSignature> {
         let sum = match *self.hashes {
             [] => return None,
-            [only] => only,
+            [only] => only.call,
             // Sorted once at the end. Searching at each call would take a second for a body full of calls.
             _ => {
-                let mut distinct = self.hashes.clone();
+                let mut distinct: Vec<u64> = self.hashes.iter().map(|hash| hash.call).collect();
                 distinct.sort_unstable();
                 distinct.dedup();
                 distinct.iter().fold(0u64, |sum, hash| sum.wrapping_add(*hash))
@@ -78,9 +79,10 @@ impl ToolCalls {
         Some(ToolSignature::new(mix(sum)))
     }
 
-    /// Returns the names of the tools, each once. Names that do not fit into [`NAMES_MAX`] bytes are left out.
-    pub fn into_names(self) -> Vec<String> {
-        self.names
+    /// Returns the hashes of the calls, and the names of the tools, each once. Names that do not fit into [`NAMES_MAX`]
+    /// bytes are left out.
+    pub fn into_parts(self) -> (Vec<ToolHash>, Vec<String>) {
+        (self.hashes, self.names)
     }
 }
 

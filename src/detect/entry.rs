@@ -3,6 +3,7 @@
 //! Every part has a fixed offset, so that it can be read without the others: finding similar calls needs only two hashes
 //! of each. Any bytes are a valid call. In the worst case it has no tools and no answer.
 
+use super::tools::Treatment;
 use super::window::{Call, Sequence};
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
@@ -176,6 +177,7 @@ impl Entry<'_> {
             tools,
             answer,
             novel: is(NOVEL),
+            treatment: Treatment::Usual,
         }
     }
 

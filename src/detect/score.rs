@@ -9,6 +9,7 @@ use std::fmt;
 use super::explain::{ExplainedCall, explain};
 use super::literal;
 use super::progress::{self, Rules};
+use super::tools::Treatment;
 use super::window::{Call, Past, Sequence, Window};
 use crate::turn::Answer;
 use crate::wire::{Counting, Match, Signals};
@@ -31,7 +32,7 @@ impl Strength {
         if repeated { Self::Full } else { Self::None }
     }
 
-    fn is_some(self) -> bool {
+    pub(super) fn is_some(self) -> bool {
         self != Self::None
     }
 }
@@ -102,14 +103,14 @@ pub struct Scorer {
 impl Scorer {
     /// Scores a call against the window and adds it to the window.
     pub fn score(&self, window: &mut Window, mut call: Call) -> (Score, Sequence) {
+        if call.treatment == Treatment::Ignored {
+            return (Score::default(), self.pass_by(window, call));
+        }
         if self.counting == Counting::Literal {
             let score = add_up(literal::repeats(&self.past(window, &call).calls(), &call));
-            return (score, window.push(call, self.window_size));
+            return (self.counted(window, &call, score), window.push(call, self.window_size));
         }
-        let idle_ms = u64::from(self.idle_reset_seconds) * 1000;
-        if idle_ms > 0 && self.past(window, &call).is_silent(call.at_ms, idle_ms) {
-            window.forget(call.conversation);
-        }
+        self.end_silent_run(window, &call);
         let past = self.past(window, &call);
         progress::attribute(past, &mut call);
         // Most calls of a healthy agent resemble nothing before them, and then no rule finds a repeat.
@@ -117,7 +118,7 @@ impl Scorer {
         let joined = if glance.in_flight { self.join_identical(window, &mut call) } else { None };
         let past = if glance.repeats { self.past(window, &call).calls() } else { Vec::new() };
         call.novel = progress::is_novel(&past, &call);
-        let score = add_up(progress::repeats(&past, &call, self.rules));
+        let score = self.counted(window, &call, add_up(progress::repeats(&past, &call, self.rules)));
         let sequence = match joined {
             Some(sequence) => {
                 window.push_as(sequence, call, self.window_size);
@@ -135,7 +136,7 @@ impl Scorer {
         self.score(slot, call)
     }
 
-    fn past<'a>(&self, window: &'a Window, call: &Call) -> Past<'a> {
+    pub(super) fn past<'a>(&self, window: &'a Window, call: &Call) -> Past<'a> {
         window.past(call.conversation, self.window_size.saturating_sub(1) as usize)
     }
 
@@ -200,7 +201,7 @@ impl Scorer {
         self.repeats(past, now).filter_map(matched).collect()
     }
 
-    fn repeats<'a>(&self, past: &'a [Call], now: &'a Call) -> Box<dyn Iterator<Item = Repeat> + 'a> {
+    pub(super) fn repeats<'a>(&self, past: &'a [Call], now: &'a Call) -> Box<dyn Iterator<Item = Repeat> + 'a> {
         match self.counting {
             Counting::Literal => Box::new(literal::repeats(past, now)),
             Counting::Progress => Box::new(progress::repeats(past, now, self.rules)),

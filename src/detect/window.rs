@@ -16,7 +16,9 @@
 //! another, or that end in the middle of a call, are treated as an empty window.
 
 use super::entry::{self, Entry};
+use super::tools::Treatment;
 use crate::fingerprint::Fingerprint;
+use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
 use crate::wire::Counting;
 
@@ -39,13 +41,35 @@ pub struct Call {
     pub answer: Answer,
     /// Whether no call in the window before it brought the same.
     pub novel: bool,
+    /// How the call is counted. The window does not keep it: it matters only for the current call.
+    pub treatment: Treatment,
 }
 
 /// After how many milliseconds a call without an answer no longer counts as being in flight. The worker that would have
 /// noticed its end may have crashed.
 const MAX_IN_FLIGHT_MS: u64 = 600_000;
 
+/// The input of ignored calls in a window, which resembles no other.
+const IGNORED_INPUT: Fingerprint =
+    Fingerprint { simhash: SimHash(0x6A09_E667_F3BC_C908), digest: 0xBB67_AE85, informative: false };
+
 impl Call {
+    /// Returns what the window keeps of a call that is not counted: that it was there, and the tools that the model calls in
+    /// its answer. It is neither news nor a repeat, because it resembles nothing.
+    pub fn ignored(self) -> Self {
+        let answer = match self.answer {
+            Answer::Tools { signature, .. } => Answer::Tools { text: None, signature },
+            Answer::Failed => Answer::Failed,
+            _ => Answer::Unknown,
+        };
+        Self { input: IGNORED_INPUT, tools: ToolTurn::None, answer, novel: false, ..self }
+    }
+
+    /// Whether this is what the window keeps of a call that is not counted.
+    pub fn is_ignored(&self) -> bool {
+        self.input == IGNORED_INPUT
+    }
+
     /// Whether the call awaits its answer.
     pub fn is_in_flight(&self, now_ms: u64) -> bool {
         self.in_flight > 0 && now_ms.abs_diff(self.at_ms) <= MAX_IN_FLIGHT_MS
@@ -184,6 +208,24 @@ impl Window {
         found.unwrap_or(0)
     }
 
+    /// Whether there is an ignored call among those that are compared with `conversation`.
+    pub fn has_ignored(&self, conversation: u64) -> bool {
+        self.ignored_index(conversation).is_some()
+    }
+
+    /// Removes the ignored call among those that are compared with `conversation`, if there is one.
+    pub fn forget_ignored(&mut self, conversation: u64) {
+        if let Some(index) = self.ignored_index(conversation) {
+            self.remove_at(index);
+        }
+    }
+
+    fn ignored_index(&self, conversation: u64) -> Option<usize> {
+        let filter = self.filter(conversation);
+        let is_meant = |entry: Entry<'_>| is_ignored(entry) && filter.is_none_or(|key| entry.conversation() == key);
+        self.entries().iter().position(|entry| is_meant(Entry(entry)))
+    }
+
     /// Removes the calls that are compared with those of `conversation`.
     pub fn forget(&mut self, conversation: u64) {
         let filter = self.filter(conversation);
@@ -236,6 +278,9 @@ impl Window {
         }
         call.in_flight = call.in_flight.saturating_sub(1);
         call.took_ms = u32::try_from(now_ms.saturating_sub(call.at_ms)).unwrap_or(u32::MAX);
+        if call.is_ignored() {
+            call = call.ignored();
+        }
         slot.put(&call);
         let conversation = (kind == Kind::Slot).then_some(call.conversation);
         Some((Past { entries: before, conversation }, slot))
@@ -260,6 +305,11 @@ impl Window {
         self.bytes.truncate(CALLS);
         self.bytes.extend(kept);
     }
+}
+
+/// Whether this is what the window keeps of a call that is not counted.
+fn is_ignored(entry: Entry<'_>) -> bool {
+    entry.input() == IGNORED_INPUT.simhash
 }
 
 /// Returns the bytes with which an encoded window begins.
@@ -287,9 +337,9 @@ pub struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    /// Decodes all of them.
+    /// Decodes all of them, except for ignored calls.
     pub fn calls(self) -> Vec<Call> {
-        self.entries().map(Entry::call).collect()
+        self.entries().filter(|entry| !is_ignored(*entry)).map(Entry::call).collect()
     }
 
     /// Returns the tools that the model called in its latest answer, if the latest call that is not in flight has one.

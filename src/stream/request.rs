@@ -230,10 +230,13 @@ impl Stream {
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
         let flow = match agent.score(host, &turn, limits, now_ms) {
             Ok(mut scored) => {
-                let at_ms = now_ms.wrapping_add(self.worker.clock_ahead_ms.get());
-                self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, at_ms);
-                host.set_property(SCORE_PROPERTY, &scored.score.to_string());
+                if !scored.ignored {
+                    let at_ms = now_ms.wrapping_add(self.worker.clock_ahead_ms.get());
+                    self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, at_ms);
+                    host.set_property(SCORE_PROPERTY, &scored.score.to_string());
+                }
                 match scored.verdict {
+                    Verdict::Allow if scored.ignored => self.forward(host, Outcome::Ignored, agent, &scored, &turn),
                     Verdict::Allow => self.forward(host, Outcome::Allowed, agent, &scored, &turn),
                     _ => self.trip(host, agent, &mut scored, &turn),
                 }

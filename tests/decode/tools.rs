@@ -84,7 +84,7 @@ fn names_are_listed_once_and_within_limits() {
     let list = |names: &[String]| {
         let mut calls = agent_kill_switch::decode::tools::ToolCalls::default();
         names.iter().for_each(|name| calls.add_text(name.as_bytes(), b"{}"));
-        calls.into_names()
+        calls.into_parts().1
     };
     assert_eq!(list(&["a".into(), "b".into(), "".into(), "a".into()]), ["a", "b"]);
     let many: Vec<_> = (0..1000).map(|index| format!("tool_{index}")).collect();

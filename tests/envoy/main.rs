@@ -26,4 +26,5 @@ mod sidecar_down;
 mod sidecar_lies;
 mod support;
 mod unjudged;
+mod waiting;
 mod worker_traps;

@@ -6,6 +6,7 @@ use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::progress::Rules;
 use agent_kill_switch::detect::score::{Score, Scorer};
+use agent_kill_switch::detect::tools::{StoredRule, Treatment};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Call, Window};
 use agent_kill_switch::detect::windows::{Place, Windows};
@@ -24,6 +25,8 @@ pub struct Agent {
     pub scorer: Scorer,
     pub threshold: f64,
     pub action: Action,
+    /// The tools whose calls are counted differently.
+    pub tools: Vec<StoredRule>,
     pub windows: Windows,
     pub scores: Vec<Score>,
     /// The conversation of the latest call.
@@ -52,6 +55,7 @@ impl Agent {
             scorer,
             threshold,
             action: Action::Deactivate,
+            tools: Vec::new(),
             windows: Windows::new(scorer),
             scores: Vec::new(),
             latest: agent_kill_switch::turn::Conversation::default(),
@@ -66,7 +70,8 @@ impl Agent {
         let counting = self.scorer.counting;
         let reading = Reading::new(counting);
         let turn = request(sent.path.as_bytes(), body.as_bytes(), reading, &mut self.text).unwrap();
-        let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        let treatment = Treatment::of(&turn.tool_hashes, &self.tools);
+        let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, treatment, ..Call::default() };
         let (score, place) = self.windows.score(&turn.conversation, call);
         self.scores.push(score);
         self.latest = turn.conversation;

@@ -20,6 +20,7 @@ mod simhash;
 mod simulation;
 mod smaller_cases;
 mod state;
+mod waiting;
 
 use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value};
 
 use super::CliError;
+use super::agents::tool_rule;
 use super::replay_report::{Report, Shown, print_sweep, print_sweep_json};
-use crate::replay::detector::{Counting, Decoder, ReadOptions, Rules};
+use crate::replay::detector::{Counting, Decoder, ReadOptions, Rules, ToolRules};
 use crate::replay::input::{Input, read_all};
 use crate::replay::sweep::{COUNTINGS, Sweep, THRESHOLDS, WINDOW_SIZES};
 use crate::replay::{Run, RunReader, Settings, play};
+use crate::service::{check_tools, parse_tools};
 
 #[derive(Args, Debug)]
 pub(super) struct ReplayOptions {
@@ -30,6 +33,9 @@ pub(super) struct ReplayOptions {
     /// Switch a rule of progress counting off, to see what it does; may be given several times
     #[arg(long, value_name = "RULE", value_parser = Rules::NAMES)]
     without: Vec<String>,
+    /// Count the calls of a tool never (NAME=ignore) or only from N times on (NAME=N); may be given several times
+    #[arg(long = "tool", value_name = "NAME=RULE", value_parser = tool_rule)]
+    tools: Vec<(String, Option<Value>)>,
     /// Try many windows, thresholds and ways of counting, and show what each would kill
     #[arg(long)]
     sweep: bool,
@@ -79,7 +85,8 @@ impl ReplayOptions {
         let countings = given_or(&self.counting, &COUNTINGS);
         let (window_sizes, thresholds) =
             (given_or(&self.window, &WINDOW_SIZES), given_or(&self.threshold, &THRESHOLDS));
-        let mut sweep = Sweep::new(countings, window_sizes, thresholds, self.rules());
+        let settings = Settings { rules: self.rules(), tools: self.tools()?, ..Settings::default() };
+        let mut sweep = Sweep::new(countings, window_sizes, thresholds, &settings);
         if sweep.rows().is_empty() {
             // No combination is allowed: this fails with the reason for the first of them.
             self.settings()?;
@@ -100,15 +107,23 @@ impl ReplayOptions {
         self.without.iter().fold(Rules::default(), |rules, name| rules.without(name).unwrap_or(rules))
     }
 
+    fn tools(&self) -> Result<ToolRules, CliError> {
+        let given: Map<_, _> =
+            self.tools.iter().filter_map(|(name, rule)| Some((name.clone(), rule.clone()?))).collect();
+        parse_tools(&Value::from(given)).map_err(|error| CliError::Refused(error.to_string()))
+    }
+
     fn settings(&self) -> Result<Settings, CliError> {
         if !self.sweep && (self.window.len() > 1 || self.threshold.len() > 1 || self.counting.len() > 1) {
             return Err(CliError::Refused("several settings at once need --sweep".to_owned()));
         }
         let counting = self.counting.first().copied().unwrap_or_default();
-        let settings = Settings { counting, rules: self.rules(), ..Settings::default() };
+        let settings = Settings { counting, rules: self.rules(), tools: self.tools()?, ..Settings::default() };
         let window_size = self.window.first().copied().unwrap_or(f64::from(settings.window_size));
         let threshold = self.threshold.first().copied().unwrap_or(settings.threshold);
-        settings.with(window_size, threshold).map_err(|error| CliError::Refused(error.to_string()))
+        let settings = settings.with(window_size, threshold).map_err(|error| CliError::Refused(error.to_string()))?;
+        check_tools(&settings.tools, settings.window_size).map_err(|error| CliError::Refused(error.to_string()))?;
+        Ok(settings)
     }
 
     fn read_options(&self) -> Result<ReadOptions, CliError> {

@@ -10,6 +10,7 @@ use agent_kill_switch::config::{Config, ConfigError, SessionSources};
 use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
 use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::detect::score::Scorer;
+use agent_kill_switch::detect::tools::{self, Treatment};
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::Call;
 use agent_kill_switch::detect::windows::Windows;
@@ -23,7 +24,7 @@ pub use agent_kill_switch::detect::progress::Rules;
 pub use agent_kill_switch::detect::score::Score;
 pub use agent_kill_switch::fingerprint::patterns::Pattern;
 pub use agent_kill_switch::policy::{DEFAULT_WINDOW_SIZE, SettingError};
-pub use agent_kill_switch::wire::{Counting, Signals};
+pub use agent_kill_switch::wire::{Counting, Signals, ToolRules};
 
 use super::recording::Exchange;
 
@@ -137,7 +138,7 @@ fn content_type(body: &[u8]) -> &'static [u8] {
 }
 
 /// The part of an agent's policy that decides on a verdict.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// How many calls are looked at, the current one included.
     pub window_size: u32,
@@ -147,6 +148,8 @@ pub struct Settings {
     pub counting: Counting,
     /// The rules of `progress` counting that are in force.
     pub rules: Rules,
+    /// The tools whose calls are counted differently.
+    pub tools: ToolRules,
 }
 
 impl Default for Settings {
@@ -156,6 +159,7 @@ impl Default for Settings {
             threshold: DEFAULT_THRESHOLD,
             counting: Counting::default(),
             rules: Rules::default(),
+            tools: ToolRules::default(),
         }
     }
 }
@@ -183,7 +187,8 @@ pub struct Outcome {
 
 /// Scores the calls of a run one after the other, until one of them would be refused.
 pub fn play(calls: &[DecodedCall], settings: &Settings) -> Outcome {
-    let Settings { window_size, threshold, counting, rules } = *settings;
+    let Settings { window_size, threshold, counting, rules, .. } = *settings;
+    let tools = tools::encode(&settings.tools, window_size);
     let scorer = Scorer { window_size, counting, rules, idle_reset_seconds: DEFAULT_IDLE_RESET_SECONDS };
     let mut windows = Windows::new(scorer);
     let mut outcome = Outcome { calls: calls.len(), ..Outcome::default() };
@@ -191,7 +196,8 @@ pub fn play(calls: &[DecodedCall], settings: &Settings) -> Outcome {
         let Some(turn) = recorded.turn(counting) else { continue };
         // Recordings do not say when a call was made. All of them are one run.
         let now_ms = index as u64;
-        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
+        let treatment = Treatment::of(&turn.tool_hashes, &tools);
+        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, treatment, ..Call::default() };
         let (score, place) = windows.score(&turn.conversation, call);
         if decide(&score, threshold, Action::Deactivate) == Verdict::Kill {
             let (reason, _) = scorer.explain(windows.window(&turn.conversation), &turn.tool_names);

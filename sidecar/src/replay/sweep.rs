@@ -1,6 +1,6 @@
 //! Plays runs under many settings: what a lower threshold catches, and what it costs.
 
-use super::detector::{Counting, Rules, Settings, play};
+use super::detector::{Counting, Settings, play};
 use super::run::Run;
 use super::tally::{Expect, Tally};
 
@@ -17,13 +17,14 @@ pub struct Sweep(Vec<(Settings, Tally)>);
 
 impl Sweep {
     /// Creates a sweep over all combinations that a policy may have. A threshold that its window can never exceed is
-    /// left out.
-    pub fn new(countings: &[Counting], window_sizes: &[f64], thresholds: &[f64], rules: Rules) -> Self {
+    /// left out. Everything else is taken from `settings`.
+    pub fn new(countings: &[Counting], window_sizes: &[f64], thresholds: &[f64], settings: &Settings) -> Self {
         let mut rows = Vec::new();
         for &counting in countings {
-            let settings = Settings { counting, rules, ..Settings::default() };
+            let settings = Settings { counting, ..settings.clone() };
             for &window_size in window_sizes {
-                let allowed = thresholds.iter().filter_map(|&threshold| settings.with(window_size, threshold).ok());
+                let with = |threshold: &f64| settings.clone().with(window_size, *threshold).ok();
+                let allowed = thresholds.iter().filter_map(with);
                 rows.extend(allowed.map(|settings| (settings, Tally::default())));
             }
         }

@@ -31,6 +31,7 @@ mod settings;
 mod storm;
 mod sync;
 mod tokens;
+mod tools;
 
 pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;
@@ -47,6 +48,7 @@ pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
 pub use sync::{SyncRequest, Synced};
 pub use tokens::{Identity, NewToken};
+pub use tools::{check_tools, parse_tools};
 
 /// How long an event may wait in the outbox before it is too old to be announced.
 const ALERT_LIFETIME: Duration = Duration::from_secs(24 * 3600);

@@ -71,6 +71,23 @@ fn json_is_one_object_per_run_and_then_a_summary() {
 }
 
 #[test]
+fn tools_are_ignored_or_counted_from_a_number_on() {
+    let killed_at = |rules: &[&str]| {
+        let file = path("results.jsonl");
+        let runs = objects(&printed(&run(&[&["replay", "--json", &file], rules].concat())));
+        [runs[2]["killed_at"].clone(), runs[3]["killed_at"].clone()]
+    };
+    assert_eq!(killed_at(&[]), [json!(7), json!(7)]);
+    assert_eq!(killed_at(&["--tool", "read_file=ignore"]), [Value::Null, json!(7)]);
+    assert_eq!(killed_at(&["--tool", "read_file=8", "--tool", "http_get=ignore"]), [json!(9), Value::Null]);
+    let error = error_of(&run(&["replay", "--tool", "read_file=21", &path("results.jsonl")]), 5);
+    assert!(error.contains("tools.read_file (21) must be at most kill_switch_window_size (20)"), "{error}");
+    let sweep = ["replay", "--json", "--sweep", "--window", "20", "--threshold", "10", "--tool", "read_file=ignore"];
+    let rows = objects(&printed(&run(&[&sweep[..], &[&path("results.jsonl")]].concat())));
+    assert_eq!(rows[0]["loop"]["killed"], 1, "{rows:?}");
+}
+
+#[test]
 fn the_table_gives_reasons_and_can_be_limited_to_killed_runs() {
     let table = printed(&run(&["replay", &path("results.jsonl")]));
     let lines: Vec<&str> = table.lines().collect();

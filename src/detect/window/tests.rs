@@ -34,7 +34,7 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(|(rest, input, tools, answer)| {
         let (at_ms, took_ms, in_flight, conversation, novel) = rest;
-        Call { at_ms, took_ms, in_flight, conversation, input, tools, answer, novel }
+        Call { at_ms, took_ms, in_flight, conversation, input, tools, answer, novel, ..Call::default() }
     })
 }
 

@@ -97,7 +97,7 @@ fn reports_of_a_full_bucket_lose_their_evidence_but_not_more() {
     }
     let shared = host.shared.borrow();
     let buckets: Vec<&Vec<u8>> =
-        shared.iter().filter(|(key, _)| key.starts_with("aks/3/out/")).map(|(_, (bytes, _))| bytes).collect();
+        shared.iter().filter(|(key, _)| key.starts_with("aks/4/out/")).map(|(_, (bytes, _))| bytes).collect();
     let [bucket] = buckets.try_into().unwrap();
     let reports: Vec<KillReport> =
         bucket.split(|byte| *byte == b'\n').map(|line| serde_json::from_slice(line).unwrap()).collect();
@@ -126,7 +126,7 @@ fn queue_with(host: &Fake, kill_id: &str, agent_id: &str, action: Action) {
 /// Returns how many reports with this action wait, in all buckets.
 fn waiting(host: &Fake, action: Action) -> usize {
     let shared = host.shared.borrow();
-    let buckets = shared.iter().filter(|(key, _)| key.starts_with("aks/3/out/"));
+    let buckets = shared.iter().filter(|(key, _)| key.starts_with("aks/4/out/"));
     let lines = buckets.flat_map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n'));
     let reports = lines.filter(|line| !line.is_empty()).map(|line| serde_json::from_slice::<KillReport>(line).unwrap());
     reports.filter(|report| report.action == action).count()
