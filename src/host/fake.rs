@@ -45,6 +45,8 @@ pub struct Fake {
     pub properties: RefCell<HashMap<String, Vec<u8>>>,
     /// The replies that were sent.
     pub replies: RefCell<Vec<Reply>>,
+    /// How often the response was reset.
+    pub resets: Cell<u32>,
     random: Cell<u64>,
 }
 
@@ -185,6 +187,10 @@ impl StreamHost for Fake {
 
     fn reply(&self, reply: &Reply) {
         self.replies.borrow_mut().push(reply.clone());
+    }
+
+    fn reset_response(&self) {
+        self.resets.set(self.resets.get() + 1);
     }
 }
 

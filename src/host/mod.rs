@@ -124,4 +124,7 @@ pub trait StreamHost: Host {
 
     /// Answers the request instead of forwarding it.
     fn reply(&self, reply: &Reply);
+
+    /// Ends the response at once: the client's stream is reset, and nothing more is read from the upstream.
+    fn reset_response(&self);
 }

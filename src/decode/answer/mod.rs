@@ -19,12 +19,13 @@ use std::rc::Rc;
 use super::frames::{Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
-use crate::detect::answer_loop::{Repetition, RepetitionFinder};
+use crate::detect::answer_loop::RepetitionFinder;
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
+use crate::wire::Repetition;
 use calls_in_parts::{CallDelta, CallsInParts};
 
 /// The status and the headers of a response that matter.
