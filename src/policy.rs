@@ -29,6 +29,14 @@ pub const MAX_SESSION_STOP_SECONDS: u32 = 604_800;
 pub const DEFAULT_ESCALATE_AFTER: u32 = 5;
 /// The largest `escalate_after`, which is also how many stopped conversations of one agent an Envoy remembers.
 pub const MAX_STOPPED_SESSIONS: u32 = 64;
+/// How many tools of an agent can have a rule.
+pub const MAX_TOOLS: usize = 32;
+/// The longest name of a tool that can have a rule, in characters.
+pub const MAX_TOOL_NAME: usize = 128;
+/// The smallest number of times from which the calls of a tool can be counted: one call repeats nothing.
+pub const MIN_TOOL_COUNT: u32 = 2;
+/// The largest number of times from which the calls of a tool can be counted. It must also fit into the agent's window.
+pub const MAX_TOOL_COUNT: u32 = MAX_WINDOW_SIZE;
 
 /// How long the fleet is paused, unless somebody says otherwise.
 pub const DEFAULT_PAUSE_SECONDS: u32 = 3_600;

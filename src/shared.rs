@@ -8,23 +8,23 @@
 use crate::host::{Host, SharedValue, Version};
 
 /// How far the policy sync has come.
-pub const SYNC_KEY: &str = "aks/3/rev";
+pub const SYNC_KEY: &str = "aks/4/rev";
 /// Until when the fleet is paused.
-pub const PAUSE_KEY: &str = "aks/3/pause";
+pub const PAUSE_KEY: &str = "aks/4/pause";
 /// Which root talks to the sidecar.
-pub const LEASE_KEY: &str = "aks/3/lease";
+pub const LEASE_KEY: &str = "aks/4/lease";
 /// The number of the latest full sync that was started, whether or not it was completed.
-pub const ROUND_KEY: &str = "aks/3/round";
+pub const ROUND_KEY: &str = "aks/4/round";
 /// When the next call to the sidecar may be made while calls fail.
-pub const GATE_KEY: &str = "aks/3/gate";
+pub const GATE_KEY: &str = "aks/4/gate";
 /// A number that rises with every report put into the outbox, so that an idle tick reads only one key.
-pub const OUTBOX_COUNT_KEY: &str = "aks/3/out";
+pub const OUTBOX_COUNT_KEY: &str = "aks/4/out";
 
 /// How many bytes the windows of all conversations take.
-const SLOT_BYTES_KEY: &str = "aks/3/slots";
+const SLOT_BYTES_KEY: &str = "aks/4/slots";
 
 /// The key prefix of an agent's record.
-const AGENT_PREFIX: &str = "aks/3/p/";
+const AGENT_PREFIX: &str = "aks/4/p/";
 
 /// How often [`update`] tries to write before it gives up.
 const MAX_ATTEMPTS: usize = 32;
@@ -43,7 +43,7 @@ pub fn agent_of(key: &str) -> &str {
 
 /// The key of the window that the conversations in one slot of an agent share.
 fn slot_key(agent_id: &str, slot: u64) -> String {
-    format!("aks/3/w/{agent_id}/{slot}")
+    format!("aks/4/w/{agent_id}/{slot}")
 }
 
 /// How many slots every agent may use, whatever the limit of all agents together is.
@@ -92,7 +92,7 @@ fn reserve(host: &impl Host, bytes: usize, max_bytes: u32) -> bool {
 
 /// The key of one bucket of the outbox.
 pub fn outbox_key(bucket: usize) -> String {
-    format!("aks/3/out/{bucket}")
+    format!("aks/4/out/{bucket}")
 }
 
 /// Decodes a value that is one number. An absent value is 0.

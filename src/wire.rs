@@ -10,8 +10,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 mod repetition;
+mod tools;
 
 pub use repetition::Repetition;
+pub use tools::{IGNORE, ToolRule, ToolRules};
 
 /// A word is not one of the values of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +153,39 @@ impl FromStr for Scope {
     }
 }
 
+/// What happens when the model repeats itself word for word within one answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerLoop {
+    /// Answers are not looked at for it.
+    Off,
+    /// It is recorded.
+    #[default]
+    Observe,
+    /// The stream is reset, and the policy's action follows.
+    Cut,
+}
+
+impl AnswerLoop {
+    /// Returns the word for this value in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Observe => "observe",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+impl FromStr for AnswerLoop {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        let all = [Self::Off, Self::Observe, Self::Cut];
+        all.into_iter().find(|mode| mode.as_str() == word).ok_or(UnknownWord { allowed: "off, observe or cut" })
+    }
+}
+
 /// The policy of one agent, as the filter enforces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPolicy {
@@ -195,6 +230,12 @@ pub struct AgentPolicy {
     /// never is. The sidecar counts; the filter does not use it.
     #[serde(default = "default_escalate_after")]
     pub escalate_after: u32,
+    /// What happens when the model repeats itself word for word within one answer.
+    #[serde(default)]
+    pub answer_loop: AnswerLoop,
+    /// The tools whose calls are counted differently, at most [`MAX_TOOLS`](crate::policy::MAX_TOOLS).
+    #[serde(default)]
+    pub tools: ToolRules,
     /// Why the kill switch deactivated the agent, in the words of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -1,18 +1,20 @@
 //! The record of an agent as it is stored: its policy, what this Envoy has done about it since, and its common window.
 //!
-//! The policy has a fixed length, because every request reads it. What only few agents have, the *details*, is JSON.
+//! The policy has a fixed length, because every request reads it. The rules of single tools follow it, also in a fixed
+//! layout. What else only few agents have, the *details*, is JSON.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Reader;
 use crate::detect::progress::Rules;
 use crate::detect::score::Scorer;
+use crate::detect::tools::{self, RULE_BYTES, StoredRule};
 use crate::detect::window::Window;
 use crate::policy::{
     DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS,
     check_settings,
 };
-use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy, Scope, StoppedSession};
+use crate::wire::{Action, AgentPolicy, AnswerLoop, Counting, DeactivatedBy, Scope, StoppedSession};
 
 /// The policy of one agent: what the sidecar said last, and what this Envoy did since.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +45,8 @@ pub struct Record {
     pub scope: Scope,
     /// How long a stopped conversation is refused.
     pub session_stop_seconds: u32,
+    /// What happens when the model repeats itself within one answer.
+    pub answer_loop: AnswerLoop,
     /// Until when requests are refused, in [steady](crate::host::Host::steady_ms) milliseconds.
     pub blocked_until_ms: u64,
     /// How often the agent was blocked. Each block starts a fresh window.
@@ -70,6 +74,7 @@ impl Record {
             idle_reset_seconds: policy.idle_reset_seconds,
             scope: policy.scope,
             session_stop_seconds: policy.session_stop_seconds.clamp(1, MAX_SESSION_STOP_SECONDS),
+            answer_loop: policy.answer_loop,
             blocked_until_ms: 0,
             blocks: 0,
             told_again_ms: 0,
@@ -166,6 +171,9 @@ pub struct Details {
     /// says that the agent is active.
     #[serde(default)]
     pub report: String,
+    /// The tools whose calls are counted differently.
+    #[serde(skip)]
+    pub tools: Vec<StoredRule>,
 }
 
 /// The time at which a policy arrives.
@@ -216,7 +224,8 @@ impl Details {
     ///
     /// The clock of the sidecar may differ from this one, so no stop lasts longer than the settings say.
     pub fn new(policy: &AgentPolicy, record: &Record, now: Now) -> Self {
-        let mut details = Self { reason: policy.reason.clone().unwrap_or_default(), ..Self::default() };
+        let reason = policy.reason.clone().unwrap_or_default();
+        let mut details = Self { reason, tools: tools::encode(&policy.tools, record.window_size), ..Self::default() };
         for stop in &policy.stopped_sessions {
             let left_ms = stop.until_ms.saturating_sub(now.clock_ms).min(record.stop_ms(stop.action));
             let until_ms = if left_ms == 0 { 0 } else { now.steady_ms + left_ms };
@@ -225,8 +234,10 @@ impl Details {
         details
     }
 
+    /// Encodes everything but the rules of tools.
     fn encode(&self) -> Vec<u8> {
-        if *self == Self::default() { Vec::new() } else { serde_json::to_vec(self).unwrap_or_default() }
+        let is_empty = self.reason.is_empty() && self.stopped_sessions.is_empty() && self.report.is_empty();
+        if is_empty { Vec::new() } else { serde_json::to_vec(self).unwrap_or_default() }
     }
 }
 
@@ -240,7 +251,9 @@ pub fn session_key(conversation: u64) -> String {
 pub struct Value<'a> {
     /// The policy.
     pub record: Record,
-    /// The encoded policy and its details.
+    /// The tools whose calls are counted differently.
+    pub tools: &'a [StoredRule],
+    /// The encoded policy, the rules of tools and the details.
     pub policy: &'a [u8],
     /// The common window.
     pub window: &'a [u8],
@@ -251,20 +264,27 @@ impl<'a> Value<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let record = Record::read(&mut reader)?;
-        let details = reader.u32()? as usize;
-        let (policy, window) = bytes.split_at_checked(Record::BYTES.checked_add(details)?)?;
-        Some(Self { record, policy, window })
+        let tools_len = usize::from(reader.byte()?) * RULE_BYTES;
+        let details_len = reader.u32()? as usize;
+        let tools = reader.rest().get(..tools_len)?.as_chunks().0;
+        let (policy, window) = bytes.split_at_checked((Record::BYTES + tools_len).checked_add(details_len)?)?;
+        Some(Self { record, tools, policy, window })
     }
 
     /// Whether there are any details.
     pub fn has_details(&self) -> bool {
-        self.policy.len() > Record::BYTES
+        self.policy.len() > self.details_start()
     }
 
     /// Decodes the details.
     pub fn details(&self) -> Details {
-        let json = self.policy.get(Record::BYTES..).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+        let json = self.policy.get(self.details_start()..).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let details = json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+        Details { tools: self.tools.to_vec(), ..details }
+    }
+
+    fn details_start(&self) -> usize {
+        Record::BYTES + self.tools.as_flattened().len()
     }
 
     /// Encodes the value with another record and other details.
@@ -279,7 +299,7 @@ impl<'a> Value<'a> {
 }
 
 /// The version of the encoding below. Bytes of any other version are not a record.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const ACTIVE: u8 = 1;
 const ENABLED: u8 = 2;
 const BY_KILL_SWITCH: u8 = 4;
@@ -287,8 +307,8 @@ const MANUALLY: u8 = 8;
 const SESSION_SCOPE: u8 = 16;
 
 impl Record {
-    /// The length of an encoded record. Its details and the window follow it.
-    pub const BYTES: usize = 64;
+    /// The length of an encoded record. The rules of tools, the details and the window follow it.
+    pub const BYTES: usize = 66;
 
     /// Encodes the record and its details, without a window.
     pub fn encode(&self, details: &Details) -> Vec<u8> {
@@ -298,10 +318,10 @@ impl Record {
             | flag(BY_KILL_SWITCH, self.deactivated_by == Some(DeactivatedBy::KillSwitch))
             | flag(MANUALLY, self.deactivated_by == Some(DeactivatedBy::Manual))
             | flag(SESSION_SCOPE, self.scope == Scope::Session);
-        let details = details.encode();
-        let mut bytes = Vec::with_capacity(Self::BYTES + details.len());
+        let (tools, details) = (&details.tools, details.encode());
+        let mut bytes = Vec::with_capacity(Self::BYTES + tools.as_flattened().len() + details.len());
         bytes.extend(self.round.to_le_bytes());
-        bytes.extend([VERSION, flags, self.action as u8, self.counting as u8]);
+        bytes.extend([VERSION, flags, self.action as u8, self.counting as u8, self.answer_loop as u8]);
         bytes.extend(self.window_size.to_le_bytes());
         bytes.extend(self.retry_after_seconds.to_le_bytes());
         bytes.extend(self.blocks.to_le_bytes());
@@ -311,7 +331,9 @@ impl Record {
         bytes.extend(self.idle_reset_seconds.to_le_bytes());
         bytes.extend(self.session_stop_seconds.to_le_bytes());
         bytes.extend(self.told_again_ms.to_le_bytes());
+        bytes.push(tools.len() as u8);
         bytes.extend((details.len() as u32).to_le_bytes());
+        bytes.extend(tools.as_flattened());
         bytes.extend(details);
         bytes
     }
@@ -330,6 +352,7 @@ impl Record {
         };
         let action = usize::from(reader.byte()?);
         let counting = usize::from(reader.byte()?);
+        let answer_loop = usize::from(reader.byte()?);
         Some(Self {
             round,
             active: flags & ACTIVE != 0,
@@ -346,6 +369,7 @@ impl Record {
             idle_reset_seconds: reader.u32()?,
             scope: if flags & SESSION_SCOPE != 0 { Scope::Session } else { Scope::Agent },
             session_stop_seconds: reader.u32()?,
+            answer_loop: *[AnswerLoop::Off, AnswerLoop::Observe, AnswerLoop::Cut].get(answer_loop)?,
             told_again_ms: reader.u64()?,
         })
     }
@@ -392,7 +416,8 @@ mod tests {
     #[test]
     fn records_round_trip_and_other_bytes_are_not_records() {
         let record = Record { blocks: 7, told_again_ms: 9, ..Record::new(&policy(), 3).blocked(5).killed() };
-        let details = Details { reason: "the same input 6 times".to_owned(), ..Details::default() };
+        let tools = tools::encode(&serde_json::from_str(r#"{"wait": "ignore", "status": 20}"#).unwrap(), 20);
+        let details = Details { reason: "the same input 6 times".to_owned(), tools, ..Details::default() };
         assert_eq!(record.encode(&Details::default()).len(), Record::BYTES);
         let bytes = record.encode(&details);
         let value = Value::decode(&bytes).unwrap();

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod literal;
 pub mod progress;
 pub mod score;
+pub mod tools;
 pub mod verdict;
 pub mod window;
 pub mod windows;

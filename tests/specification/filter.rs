@@ -115,7 +115,7 @@ impl Filter {
     /// Returns how many kills wait to be reported.
     pub fn reports(&self) -> usize {
         let shared = self.envoy.shared.borrow();
-        let buckets = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/3/out/") && !bytes.is_empty());
+        let buckets = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/4/out/") && !bytes.is_empty());
         buckets.map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n').count()).sum()
     }
 }

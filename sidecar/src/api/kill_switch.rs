@@ -1,7 +1,7 @@
 //! `/v1/agents/{agent_id}/kill-switch`: only the kill switch settings of an agent.
 
 use agent_kill_switch::policy::highest_score;
-use agent_kill_switch::wire::{Action, Counting, Scope};
+use agent_kill_switch::wire::{Action, AnswerLoop, Counting, Scope, ToolRules};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ use crate::model::Agent;
 use crate::service::{Change, Names};
 
 #[derive(Serialize)]
-struct KillSwitchView {
+struct KillSwitchView<'a> {
     kill_switch_enabled: bool,
     kill_switch_window_size: u32,
     kill_switch_threshold: f64,
@@ -25,6 +25,8 @@ struct KillSwitchView {
     scope: Scope,
     session_stop_seconds: u32,
     escalate_after: u32,
+    answer_loop: AnswerLoop,
+    tools: &'a ToolRules,
     /// The highest score that a window of this size can reach. The threshold must be below it.
     highest_score: f64,
 }
@@ -42,6 +44,8 @@ fn shown(agent: &Agent) -> Response {
         scope: policy.scope,
         session_stop_seconds: policy.session_stop_seconds,
         escalate_after: policy.escalate_after,
+        answer_loop: policy.answer_loop,
+        tools: &policy.tools,
         highest_score: highest_score(policy.kill_switch_window_size),
     };
     ([etag(agent.rev)], Json(view)).into_response()

@@ -3,10 +3,11 @@
 
 use clap::{Args, Subcommand};
 use reqwest::Method;
+use reqwest::header::{HeaderValue, IF_MATCH};
 use serde_json::{Map, Value};
 
 use super::CliError;
-use super::client::{PAGE, ServerOptions, path};
+use super::client::{Client, PAGE, ServerOptions, path};
 use super::output::{Format, cell, cells, list, print_json, print_list};
 
 #[derive(Subcommand, Debug)]
@@ -116,6 +117,13 @@ pub(super) struct Set {
     /// How many conversations stopped within an hour deactivate the agent, 0 to 64; 0 means never
     #[arg(long, value_name = "N")]
     escalate_after: Option<f64>,
+    /// What to do when the model repeats itself within one answer: off, observe or cut
+    #[arg(long, value_name = "MODE")]
+    answer_loop: Option<String>,
+    /// Count the calls of a tool never (NAME=ignore), only from N times on (NAME=N, 2 to 100), or as usual (NAME=default);
+    /// may be given several times, and other tools stay as they are
+    #[arg(long = "tool", value_name = "NAME=RULE", value_parser = tool_rule)]
+    tools: Vec<(String, Option<Value>)>,
     /// A name for people
     #[arg(long)]
     name: Option<String>,
@@ -203,6 +211,10 @@ impl Set {
     async fn run(self) -> Result<(), CliError> {
         let client = self.target.server.client()?;
         let path = path(["agents", &self.target.agent_id]);
+        let (tools, revision) = match self.tools.is_empty() {
+            true => (None, None),
+            false => changed_tools(&client, &path, self.tools).await?,
+        };
         let body = object([
             ("name", self.name.map(Value::from)),
             ("kill_switch_enabled", self.enabled.map(Value::from)),
@@ -215,8 +227,14 @@ impl Set {
             ("scope", self.scope.map(Value::from)),
             ("session_stop_seconds", self.session_stop_seconds.map(Value::from)),
             ("escalate_after", self.escalate_after.map(Value::from)),
+            ("answer_loop", self.answer_loop.map(Value::from)),
+            ("tools", tools.map(Value::from)),
         ]);
-        let agent = match client.send(client.request(Method::PATCH, &path).json(&body)).await {
+        let mut patch = client.request(Method::PATCH, &path);
+        if let Some(revision) = revision {
+            patch = patch.header(IF_MATCH, revision);
+        }
+        let agent = match client.send(patch.json(&body)).await {
             // A policy may be set before the agent's first request. The condition keeps this PUT from overwriting an
             // agent that somebody else has created in the meantime.
             Err(CliError::NotFound(_)) => {
@@ -227,6 +245,36 @@ impl Set {
         }?;
         self.target.show(agent)
     }
+}
+
+/// Reads the agent's rules of tools, and applies changes to them. Also returns the revision that they were read from.
+async fn changed_tools(
+    client: &Client,
+    path: &str,
+    changes: Vec<(String, Option<Value>)>,
+) -> Result<(Option<Map<String, Value>>, Option<HeaderValue>), CliError> {
+    let (agent, revision) = match client.send_for_etag(client.request(Method::GET, path)).await {
+        Err(CliError::NotFound(_)) => (Value::Null, None),
+        found => found?,
+    };
+    let mut tools = agent.get("tools").and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, rule) in changes {
+        match rule {
+            Some(rule) => tools.insert(name, rule),
+            None => tools.remove(&name),
+        };
+    }
+    Ok((Some(tools), revision))
+}
+
+/// Parses `NAME=ignore`, `NAME=20` or `NAME=default`. The server refuses other rules by name.
+fn tool_rule(given: &str) -> Result<(String, Option<Value>), String> {
+    let (name, rule) = given.rsplit_once('=').ok_or("must be NAME=ignore, NAME=N or NAME=default")?;
+    let rule = match rule {
+        "default" => None,
+        _ => Some(rule.parse::<u64>().map_or_else(|_| Value::from(rule), Value::from)),
+    };
+    Ok((name.to_owned(), rule))
 }
 
 /// Builds an object of those fields that have a value.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use agent_kill_switch::printable::printable;
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::header::{ETAG, HeaderValue};
 use reqwest::{Certificate, Method, RequestBuilder};
 use serde_json::Value;
 
@@ -93,16 +94,25 @@ impl Client {
 
     /// Sends a request and returns the JSON of a successful answer, which is null if the answer has no body.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Value, CliError> {
+        Ok(self.send_for_etag(request).await?.0)
+    }
+
+    /// Like [`Self::send`], but also returns the revision of what was answered, for a condition on the next change.
+    pub(super) async fn send_for_etag(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<(Value, Option<HeaderValue>), CliError> {
         let unreachable = |reason| CliError::Unreachable { url: self.base.clone(), reason };
         let response = request.send().await.map_err(|error| unreachable(cause(&error)))?;
         let status = response.status();
         if !response.headers().contains_key(MARKER) {
             return Err(unreachable(format!("something answers {status} there, but it is not a kill-switch")));
         }
+        let etag = response.headers().get(ETAG).cloned();
         let text = response.text().await.unwrap_or_default();
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if status.is_success() {
-            return Ok(body);
+            return Ok((body, etag));
         }
         let detail = printable(body.get("detail").and_then(Value::as_str).unwrap_or(&text));
         Err(match status.as_u16() {

@@ -16,7 +16,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
-use super::{Dashboard, events, sessions};
+use super::{Dashboard, events, sessions, tools};
 use crate::api::problem::status;
 use crate::model::{Event, EventType};
 use crate::service::{Change, Error, Names};
@@ -91,7 +91,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
                 }
                 div #matching data-live {
                     @if let Some(kill) = kills.iter().find(|kill| kill.body.detail.contains_key("matches")) {
-                        (matches(kill))
+                        (matches(kill, &agent, visitor))
                     }
                 }
                 section.card aria-labelledby="recent" {
@@ -126,6 +126,7 @@ async fn latest(
 fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
     let message = match did {
         "saved" => "Settings saved.",
+        "ignored" => "The tool is ignored. An agent that was stopped must still be activated.",
         "on" => "The kill switch is on.",
         "off" => "The kill switch is off.",
         "activated" => "Activated. Its window was cleared.",
@@ -178,8 +179,10 @@ pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<Stri
         "session_stop_seconds",
         "escalate_after",
         "idle_reset_seconds",
+        "answer_loop",
     ];
-    let body = object(settings.map(|name| (name, form.fields.value(name))));
+    let mut body = object(settings.map(|name| (name, form.fields.value(name))));
+    body.insert("tools".to_owned(), tools::value(&form.fields));
     let saved = match Change::parse(&body, Names::KillSwitch) {
         Ok(change) => dashboard.service.patch_agent(&id, &change, &form.visitor.caller()).await,
         Err(error) => Err(error),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::layout::form_key;
 use super::query::agent_path;
 use super::show::{ago, duration, number, table};
+use super::tools::hint;
 use super::visitor::Visitor;
 use crate::alerts::tools;
 use crate::model::{Agent, Event, Millis};
@@ -21,7 +22,7 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
             @if let Some(event) = event {
                 p.when { "By " strong { bdi { (actor(event)) } } ", " (ago(event.body.at_ms, now_ms)) }
                 @if !event.body.reason.is_empty() { p.reason { bdi { (event.body.reason) } } }
-                @if by_switch { (figures(event)) }
+                @if by_switch { (figures(event)) (hint(agent, event, visitor)) }
             }
             @if visitor.who.may_change() {
                 form.inline.wide method="post" action={ (agent_path(agent.id())) "/activate" } {
@@ -65,7 +66,7 @@ fn figures(event: &Event) -> Markup {
 }
 
 /// Shows the past calls that were repeated when this kill happened.
-pub(super) fn matches(kill: &Event) -> Markup {
+pub(super) fn matches(kill: &Event, agent: &Agent, visitor: &Visitor) -> Markup {
     let listed = kill.body.detail.get("matches").cloned().unwrap_or_default();
     let matches: Vec<Match> = serde_json::from_value(listed).unwrap_or_default();
     let tools = tools(&kill.body.detail);
@@ -78,6 +79,8 @@ pub(super) fn matches(kill: &Event) -> Markup {
             }
             @if matches.is_empty() { p.faint { "The report lists no calls." } }
             @else { (table("list tight", &COLUMNS, rows(&matches, &tools))) }
+            // The banner of an agent that is inactive has the same hint.
+            @if agent.policy.active { (hint(agent, kill, visitor)) }
         }
     }
 }

@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use super::layout::form_key;
 use super::query::{Fields, agent_path, query};
 use super::show::{clock, number};
+use super::tools;
 use super::visitor::Visitor;
 use crate::model::Agent;
 use crate::service::Preview;
@@ -27,6 +28,7 @@ fn saved(policy: &AgentPolicy) -> Fields {
         ("session_stop_seconds", policy.session_stop_seconds.to_string()),
         ("escalate_after", policy.escalate_after.to_string()),
         ("idle_reset_seconds", policy.idle_reset_seconds.to_string()),
+        ("answer_loop", policy.answer_loop.as_str().to_owned()),
     ])
 }
 
@@ -156,6 +158,15 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
             "Calls from before a longer silence are not compared with the next one: 0 (always compare) to "
             (MAX_IDLE_RESET_SECONDS) "."
         }))
+        div.field {
+            label for="answer_loop" { "A loop inside one answer" }
+            (choice("answer_loop", text("answer_loop"), may_change, &ANSWER_LOOPS))
+            p.hint #answer_loop_hint {
+                "What happens when the model repeats itself word for word within one answer. After a cut, the action above "
+                "follows."
+            }
+        }
+        (tools::fieldset(&agent.policy.tools, feedback.typed.as_ref(), may_change))
     }
 }
 
@@ -169,6 +180,9 @@ const COUNTINGS: [(&str, &str); 2] =
 
 const SCOPES: [(&str, &str); 2] =
     [("agent", "agent (the whole agent)"), ("session", "session (only the conversation)")];
+
+const ANSWER_LOOPS: [(&str, &str); 3] =
+    [("off", "off (do not look for it)"), ("observe", "observe (only record it)"), ("cut", "cut (end the answer)")];
 
 fn choice(name: &str, chosen: &str, may_change: bool, options: &[(&str, &str)]) -> Markup {
     html! {

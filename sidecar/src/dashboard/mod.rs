@@ -38,6 +38,7 @@ mod query;
 mod sessions;
 mod show;
 mod timeline;
+mod tools;
 mod visitor;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -70,6 +71,7 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/agents/{agent_id}/kill-switch", post(agent::toggle).get(agent::reloaded))
         .route("/agents/{agent_id}/settings", post(agent::save).get(agent::reloaded))
         .route("/agents/{agent_id}/preview", post(agent::preview).get(agent::reloaded))
+        .route("/agents/{agent_id}/tools", post(tools::ignore).get(agent::reloaded))
         .route("/agents/{agent_id}/activate", post(agent::activate))
         .route("/agents/{agent_id}/deactivate", post(agent::deactivate))
         .route("/agents/{agent_id}/sessions/{session_key}/resume", post(sessions::resume))

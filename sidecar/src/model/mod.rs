@@ -7,7 +7,7 @@ use agent_kill_switch::policy::{
     DEFAULT_ESCALATE_AFTER, DEFAULT_IDLE_RESET_SECONDS, DEFAULT_RETRY_AFTER_SECONDS, DEFAULT_SESSION_STOP_SECONDS,
     DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE,
 };
-use agent_kill_switch::wire::{self, Action, AgentPolicy, Counting};
+use agent_kill_switch::wire::{self, Action, AgentPolicy, AnswerLoop, Counting, ToolRules};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -69,6 +69,8 @@ impl Agent {
             scope: wire::Scope::default(),
             session_stop_seconds: DEFAULT_SESSION_STOP_SECONDS,
             escalate_after: DEFAULT_ESCALATE_AFTER,
+            answer_loop: AnswerLoop::default(),
+            tools: ToolRules::default(),
             reason: None,
             stopped_sessions: Vec::new(),
         };

@@ -32,7 +32,7 @@ pub(super) use words;
 
 #[cfg(test)]
 mod tests {
-    use agent_kill_switch::wire::{self, Action, Counting, DeactivatedBy};
+    use agent_kill_switch::wire::{self, Action, AnswerLoop, Counting, DeactivatedBy};
     use serde_json::json;
 
     use crate::model::{Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, PauseCause, Scope};
@@ -56,6 +56,9 @@ mod tests {
         }
         for scope in [wire::Scope::Agent, wire::Scope::Session] {
             assert_eq!((json!(scope), scope.as_str().parse()), (json!(scope.as_str()), Ok(scope)));
+        }
+        for mode in [AnswerLoop::Off, AnswerLoop::Observe, AnswerLoop::Cut] {
+            assert_eq!((json!(mode), mode.as_str().parse()), (json!(mode.as_str()), Ok(mode)));
         }
         for by in [DeactivatedBy::KillSwitch, DeactivatedBy::Manual] {
             assert_eq!((json!(by), by.as_str().parse()), (json!(by.as_str()), Ok(by)));

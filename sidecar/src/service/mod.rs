@@ -32,6 +32,7 @@ mod settings;
 mod storm;
 mod sync;
 mod tokens;
+mod tools;
 
 pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;

@@ -9,10 +9,11 @@ use agent_kill_switch::policy::{
     MAX_IDLE_RESET_SECONDS, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS, MAX_WINDOW_SIZE,
     MIN_WINDOW_SIZE, check_escalate_after, check_idle_reset, check_retry_after, check_session_stop, check_settings,
 };
-use agent_kill_switch::wire::{Action, Counting, Scope, UnknownWord};
+use agent_kill_switch::wire::{Action, AnswerLoop, Counting, Scope, ToolRule, ToolRules, UnknownWord};
 use serde_json::{Map, Value, json};
 
 use super::error::{Error, Result};
+use super::tools;
 use crate::model::Agent;
 
 /// The longest name of an agent, in characters.
@@ -42,6 +43,9 @@ pub struct Change {
     scope: Option<Scope>,
     session_stop_seconds: Option<f64>,
     escalate_after: Option<f64>,
+    answer_loop: Option<AnswerLoop>,
+    tools: Option<ToolRules>,
+    ignored_tool: Option<String>,
 }
 
 impl Change {
@@ -71,10 +75,18 @@ impl Change {
                     change.session_stop_seconds = Some(whole(field, value, 1, MAX_SESSION_STOP_SECONDS)?);
                 }
                 "escalate_after" => change.escalate_after = Some(whole(field, value, 0, MAX_STOPPED_SESSIONS)?),
+                "answer_loop" => change.answer_loop = Some(word(field, value)?),
+                "tools" => change.tools = Some(tools::parse(value)?),
                 _ => return Err(not_settable(given)),
             }
         }
         Ok(change)
+    }
+
+    /// Returns the change that one more tool is ignored.
+    pub fn ignoring(tool: &str) -> Result<Self> {
+        tools::check_name(tool)?;
+        Ok(Self { ignored_tool: Some(tool.to_owned()), ..Self::default() })
     }
 
     /// Applies the change. If the result is out of bounds, the agent stays as it was.
@@ -88,6 +100,11 @@ impl Change {
         let idle_reset = check_idle_reset(or(self.idle_reset_seconds, policy.idle_reset_seconds))?;
         let session_stop = check_session_stop(or(self.session_stop_seconds, policy.session_stop_seconds))?;
         let escalate_after = check_escalate_after(or(self.escalate_after, policy.escalate_after))?;
+        let mut tools = self.tools.as_ref().unwrap_or(&policy.tools).clone();
+        if let Some(name) = &self.ignored_tool {
+            tools.set(name, Some(ToolRule::Ignore));
+        }
+        tools::check(&tools, window_size)?;
 
         let policy = &mut agent.policy;
         policy.kill_switch_window_size = window_size;
@@ -96,6 +113,8 @@ impl Change {
         policy.idle_reset_seconds = idle_reset;
         policy.session_stop_seconds = session_stop;
         policy.escalate_after = escalate_after;
+        policy.tools = tools;
+        policy.answer_loop = self.answer_loop.unwrap_or(policy.answer_loop);
         policy.scope = self.scope.unwrap_or(policy.scope);
         policy.kill_switch_enabled = self.enabled.unwrap_or(policy.kill_switch_enabled);
         policy.action = self.action.unwrap_or(policy.action);
@@ -122,6 +141,8 @@ pub(super) fn settings(agent: &Agent) -> Map<String, Value> {
         "scope": policy.scope,
         "session_stop_seconds": policy.session_stop_seconds,
         "escalate_after": policy.escalate_after,
+        "answer_loop": policy.answer_loop,
+        "tools": policy.tools,
     });
     match settings {
         Value::Object(settings) => settings,
@@ -160,7 +181,7 @@ fn not_settable(field: &str) -> Error {
 }
 
 /// Returns a text short enough to be repeated in a message.
-fn clip(text: &str) -> String {
+pub(super) fn clip(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -239,6 +260,20 @@ mod tests {
             (json!({"session_stop_seconds": "1h"}), "session_stop_seconds", "must be a whole number from 1 to 604800"),
             (json!({"escalate_after": 65}), "escalate_after", "must be a whole number from 0 to 64"),
             (json!({"escalate_after": 1.5}), "escalate_after", "must be a whole number from 0 to 64"),
+            (json!({"answer_loop": "stop"}), "answer_loop", "must be off, observe or cut"),
+            (json!({"tools": ["wait"]}), "tools", "must be an object of tools"),
+            (
+                json!({"tools": {"wait": "never"}}),
+                "tools",
+                r#"tools.wait ("never") must be "ignore" or a whole number"#,
+            ),
+            (json!({"tools": {"status": 1}}), "tools", "tools.status (1) must be"),
+            (json!({"tools": {"status": 101}}), "tools", "a whole number from 2 to 100"),
+            (json!({"tools": {"status": 2.5}}), "tools", "tools.status (2.5) must be"),
+            (json!({"tools": {"": "ignore"}}), "tools", r#"the name "" must have 1 to 128 characters"#),
+            (json!({"tools": {"a\nb": "ignore"}}), "tools", r#"the name "a\nb" must have"#),
+            (json!({"tools": {("x".repeat(129)): "ignore"}}), "tools", "must have 1 to 128 characters"),
+            (json!({"tools": {"status": 21}}), "tools", "(21) must be at most kill_switch_window_size (20)"),
             (json!({"name": "a\nb"}), "name", "must be a text of at most 200 characters"),
             (json!({"active": false}), "active", "is changed by POST .../activate"),
             (json!({"treshold": 3}), "treshold", "is not a setting"),
@@ -257,6 +292,36 @@ mod tests {
         let body = json!({"name": "new", "kill_switch_enabled": true, "kill_switch_window_size": 2});
         change(body, Names::Agent).unwrap().apply(&mut agent).unwrap_err();
         assert_eq!(agent, before);
+    }
+
+    #[test]
+    fn tools_are_replaced_as_a_whole_and_bounded_by_number_and_window() {
+        let mut agent = Agent::new("a", 1);
+        let mut apply = |body: Value| {
+            let applied = change(body, Names::Agent).and_then(|change| change.apply(&mut agent));
+            applied.map(|()| json!(agent.policy.tools)).map_err(|error| error.to_string())
+        };
+        let both = json!({"status": 20, "wait": "ignore"});
+        assert_eq!(apply(json!({"tools": both})), Ok(both.clone()));
+        assert_eq!(apply(json!({"action": "block"})), Ok(both.clone()));
+        let refused = apply(json!({"kill_switch_window_size": 10})).unwrap_err();
+        assert!(refused.contains("tools.status (20) must be at most kill_switch_window_size (10)"), "{refused}");
+        let smaller = apply(json!({"kill_switch_window_size": 10, "tools": {"status": 10}}));
+        assert_eq!(smaller, Ok(json!({"status": 10})));
+        assert_eq!(apply(json!({"tools": {}})), Ok(json!({})));
+        let named = |count: usize| (0..count).map(|n| (format!("tool{n}"), json!("ignore"))).collect::<Map<_, _>>();
+        apply(json!({"tools": named(32)})).unwrap();
+        let refused = apply(json!({"tools": named(33)})).unwrap_err();
+        assert!(refused.contains("tools (33 tools) must have at most 32 tools"), "{refused}");
+    }
+
+    #[test]
+    fn ignoring_one_more_tool_keeps_the_others() {
+        let mut agent = Agent::new("a", 1);
+        change(json!({"tools": {"status": 20, "wait": 5}}), Names::Agent).unwrap().apply(&mut agent).unwrap();
+        Change::ignoring("wait").unwrap().apply(&mut agent).unwrap();
+        assert_eq!(json!(agent.policy.tools), json!({"status": 20, "wait": "ignore"}));
+        assert!(Change::ignoring("").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
+use serde_json::json;
 
 use super::{Connection, Dialect, Result, Row, Statement, Store, Tx};
 use crate::model::{Agent, Millis};
@@ -33,7 +34,8 @@ fn select(rest: &'static str) -> Statement {
     // prepared statements of older replicas fail.
     let columns = "SELECT agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
          kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, idle_reset_seconds,
-         scope, session_stop_seconds, escalate_after, kill_reason, first_seen_ms, last_seen_ms, rev, discovered, deleted
+         scope, session_stop_seconds, escalate_after, answer_loop, tools, kill_reason, first_seen_ms, last_seen_ms, rev,
+         discovered, deleted
          FROM agents";
     Statement::new(columns).push(rest)
 }
@@ -57,6 +59,8 @@ fn agent(row: &Row) -> Result<Agent> {
             scope: row.word("scope", |word| word.parse().ok())?,
             session_stop_seconds: row.integer("session_stop_seconds")?,
             escalate_after: row.integer("escalate_after")?,
+            answer_loop: row.word("answer_loop", |word| word.parse().ok())?,
+            tools: row.word("tools", |json| serde_json::from_str(json).ok())?,
             reason: row.get("kill_reason")?,
             stopped_sessions: Vec::new(),
         },
@@ -137,9 +141,10 @@ impl Tx {
         let statement = Statement::new(
             "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
                  kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds,
-                 idle_reset_seconds, scope, session_stop_seconds, escalate_after, kill_reason, first_seen_ms,
-                 last_seen_ms, rev, discovered, deleted)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+                 idle_reset_seconds, scope, session_stop_seconds, escalate_after, answer_loop, tools, kill_reason,
+                 first_seen_ms, last_seen_ms, rev, discovered, deleted)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+                 $23)
              ON CONFLICT (agent_id) DO UPDATE SET name = excluded.name, active = excluded.active,
                  deactivated_by = excluded.deactivated_by, generation = excluded.generation,
                  kill_switch_enabled = excluded.kill_switch_enabled,
@@ -148,7 +153,7 @@ impl Tx {
                  counting = excluded.counting, retry_after_seconds = excluded.retry_after_seconds,
                  idle_reset_seconds = excluded.idle_reset_seconds, scope = excluded.scope,
                  session_stop_seconds = excluded.session_stop_seconds, escalate_after = excluded.escalate_after,
-                 kill_reason = excluded.kill_reason,
+                 answer_loop = excluded.answer_loop, tools = excluded.tools, kill_reason = excluded.kill_reason,
                  first_seen_ms = excluded.first_seen_ms, last_seen_ms = excluded.last_seen_ms, rev = excluded.rev,
                  discovered = excluded.discovered, deleted = excluded.deleted",
         )
@@ -167,6 +172,8 @@ impl Tx {
         .bind(policy.scope.as_str())
         .bind(policy.session_stop_seconds)
         .bind(policy.escalate_after)
+        .bind(policy.answer_loop.as_str())
+        .bind(json!(policy.tools).to_string())
         .bind(policy.reason.as_deref())
         .bind(agent.first_seen_ms)
         .bind(agent.last_seen_ms)

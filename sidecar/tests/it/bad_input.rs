@@ -47,6 +47,11 @@ async fn settings_out_of_bounds_are_refused_with_the_field_and_change_nothing() 
         ("session_stop_seconds", json!(604_801), "whole number from 1 to 604800"),
         ("escalate_after", json!(65), "whole number from 0 to 64"),
         ("escalate_after", json!(-1), "whole number from 0 to 64"),
+        ("answer_loop", json!("stop"), "off, observe or cut"),
+        ("tools", json!("wait"), "an object of tools"),
+        ("tools", json!({"get_status": 0}), "tools.get_status (0) must be \"ignore\" or a whole number from 2 to 100"),
+        ("tools", json!({"get_status": 50}), "tools.get_status (50) must be at most kill_switch_window_size (20)"),
+        ("tools", json!({"a\tb": "ignore"}), "must have 1 to 128 characters, and no control characters"),
     ] {
         for path in ["/v1/agents/a", "/v1/agents/a/kill-switch"] {
             let problem = api.patch(path, json!({field: value})).await.problem(422);

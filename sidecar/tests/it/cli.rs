@@ -97,6 +97,28 @@ async fn stopped_conversations_are_listed_and_resumed() {
 }
 
 #[tokio::test]
+async fn rules_of_tools_are_set_and_removed_one_by_one() {
+    let (dir, process) = Process::start_in_new_dir(&[]);
+    let run = |arguments: &[&str]| {
+        cli(dir.path(), &process.api, &[&["agents", "set", "a", "-o", "json"], arguments].concat())
+    };
+    let set = |arguments: &[&str]| json_of(&run(arguments))["tools"].clone();
+    let both = json!({"get_status": 20, "wait_for_job": "ignore"});
+    assert_eq!(set(&["--tool", "wait_for_job=ignore", "--tool", "get_status=20"]), both, "the agent is created");
+    assert_eq!(set(&["--threshold", "12", "--answer-loop", "cut"]), both);
+    assert_eq!(set(&["--tool", "get_status=default", "--tool", "a=b=5"]), json!({"a=b": 5, "wait_for_job": "ignore"}));
+    assert_eq!(process.api.agent("a").await["answer_loop"], "cut");
+    for (rule, code, expected) in [
+        ("wait", 2, "must be NAME=ignore, NAME=N or NAME=default"),
+        ("wait=never", 5, r#"tools.wait ("never") must be "ignore" or a whole number from 2 to 100"#),
+        ("wait=101", 5, "tools.wait (101) must be"),
+    ] {
+        let error = failed(&run(&["--tool", rule]), code);
+        assert!(error.contains(expected), "{rule}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn long_lists_are_fetched_page_by_page() {
     let (dir, process) = Process::start_in_new_dir(&[]);
     for page in 0..2 {

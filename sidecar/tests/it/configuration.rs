@@ -15,7 +15,7 @@ async fn defaults_are_off_window_20_threshold_10() {
             "agent_id": "a", "name": "", "active": true, "deactivated_by": null, "generation": 1,
             "kill_switch_enabled": false, "kill_switch_window_size": 20, "kill_switch_threshold": 10.0,
             "action": "deactivate", "counting": "progress", "retry_after_seconds": 60, "idle_reset_seconds": 120,
-            "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5,
+            "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5, "answer_loop": "observe", "tools": {},
             "first_seen": null, "last_seen": null,
         })
     );
@@ -61,12 +61,34 @@ async fn the_scope_and_its_settings_reach_the_filter_and_are_recorded() {
 }
 
 #[tokio::test]
+async fn the_rules_of_tools_reach_the_filter_and_are_replaced_as_a_whole() {
+    let sidecar = Sidecar::guarding("a").await;
+    let tools = json!({"get_status": 20, "wait_for_job": "ignore"});
+    let set = json!({"tools": tools, "answer_loop": "off"});
+    let kill_switch = sidecar.api.patch("/v1/agents/a/kill-switch", set.clone()).await.ok();
+    assert_members(&kill_switch, set.clone());
+    assert_members(&sidecar.api.sync("since=0").await.ok()["agents"][0], set);
+    let changes = json!({
+        "tools": {"from": {}, "to": tools}, "answer_loop": {"from": "observe", "to": "off"},
+    });
+    assert_eq!(sidecar.api.events("event_type=policy_changed").await[0]["changes"], changes);
+    for replaced in [json!({"sleep": "ignore"}), json!({})] {
+        let patched = sidecar.api.patch("/v1/agents/a", json!({"tools": replaced})).await.ok();
+        assert_members(&patched, json!({"tools": replaced, "answer_loop": "off"}));
+    }
+    sidecar.api.patch("/v1/agents/a", json!({"tools": {"get_status": 20}})).await.ok();
+    let refused = sidecar.api.patch("/v1/agents/a", json!({"kill_switch_window_size": 8})).await;
+    assert_eq!((refused.status, refused.json()["field"].clone()), (422, json!("tools")));
+}
+
+#[tokio::test]
 async fn a_partial_change_keeps_the_rest_and_a_put_replaces_it() {
     let sidecar = Sidecar::start().await;
     let all = json!({
         "name": "Support", "kill_switch_enabled": true, "kill_switch_window_size": 30, "kill_switch_threshold": 15,
         "action": "block", "counting": "literal", "retry_after_seconds": 90, "idle_reset_seconds": 0,
-        "scope": "session", "session_stop_seconds": 60, "escalate_after": 0,
+        "scope": "session", "session_stop_seconds": 60, "escalate_after": 0, "answer_loop": "cut",
+        "tools": {"get_status": 20, "wait_for_job": "ignore"},
     });
     assert_members(&sidecar.api.put("/v1/agents/a", all.clone()).await.ok(), json!({"idle_reset_seconds": 0}));
     let patched = sidecar.api.patch("/v1/agents/a", json!({"kill_switch_threshold": 16})).await.ok();
@@ -77,7 +99,7 @@ async fn a_partial_change_keeps_the_rest_and_a_put_replaces_it() {
     assert_eq!(put.status, 200);
     let defaults = json!({
         "kill_switch_enabled": false, "action": "deactivate", "retry_after_seconds": 60, "idle_reset_seconds": 120,
-        "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5,
+        "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5, "answer_loop": "observe", "tools": {},
     });
     assert_members(&put.json(), defaults);
 }

@@ -92,6 +92,7 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
         "/agents/a/settings",
         "/agents/a/preview",
         "/agents/a/activate",
+        "/agents/a/tools",
         "/agents/a/deactivate",
         "/agents/a/sessions/0000000000000001/resume",
         "/alerts",

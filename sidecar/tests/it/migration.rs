@@ -1,6 +1,6 @@
 //! A database of the version before is migrated, and what it holds is still there.
 
-use agent_kill_switch::wire::Scope;
+use agent_kill_switch::wire::{AnswerLoop, Scope};
 use kill_switch::model::{KillOutcome, KillRecord};
 use kill_switch::store::{DeliveryQuery, Store};
 use sqlx::SqlSafeStr as _;
@@ -47,6 +47,7 @@ async fn check(store: Store) {
     assert_eq!((policy.generation, policy.kill_switch_window_size, policy.active), (7, 30, false));
     assert_eq!((policy.idle_reset_seconds, policy.scope), (120, Scope::Agent));
     assert_eq!((policy.session_stop_seconds, policy.escalate_after, &policy.reason), (3_600, 5, &None));
+    assert_eq!((policy.answer_loop, policy.tools.is_empty()), (AnswerLoop::Observe, true));
     let history = store.deliveries(&DeliveryQuery { limit: 9, ..DeliveryQuery::default() }).await.unwrap();
     assert_eq!((history.len(), history[0].scope), (1, Scope::Agent));
 

@@ -81,6 +81,7 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::GET, "/v1/agents/{agent_id}/sessions?limit=5", Value::Null, 200),
         (Method::GET, "/v1/sync?envoy=edge", Value::Null, 200),
         (Method::PATCH, agent, json!({"escalate_after": 3, "scope": "session"}), 200),
+        (Method::PATCH, agent, json!({"answer_loop": "cut", "tools": {"wait": "ignore", "status": 20}}), 200),
         (Method::POST, "/v1/kills", stop("s3", "a", 3), 200),
         (Method::GET, agent, Value::Null, 200),
         (Method::POST, "/v1/kills", kill("k", "a", 1), 200),

@@ -140,6 +140,9 @@ async fn an_agent_is_read_as_it_was_saved(store: Arc<Store>) {
     agent.policy.scope = wire::Scope::Session;
     agent.policy.session_stop_seconds = 60;
     agent.policy.escalate_after = 64;
+    agent.policy.answer_loop = wire::AnswerLoop::Cut;
+    agent.policy.tools.set("wait 'for' jöb", Some(wire::ToolRule::Ignore));
+    agent.policy.tools.set("get_status", Some(wire::ToolRule::CountFrom(20)));
     agent.policy.reason = Some("the same tool call".to_owned());
     agent.first_seen_ms = Some(5);
     agent.last_seen_ms = Some(7);

@@ -1,6 +1,7 @@
 //! Every record that can be stored is read as it was written, and takes from a policy what it should.
 
 use super::*;
+use crate::policy::MAX_TOOLS;
 use proptest::prelude::*;
 
 fn policy() -> AgentPolicy {
@@ -13,9 +14,10 @@ fn record() -> impl Strategy<Value = Record> {
         prop_oneof![Just(Action::Deactivate), Just(Action::Block), Just(Action::Observe)],
         prop_oneof![Just(Counting::Literal), Just(Counting::Progress)],
         prop_oneof![Just(Scope::Agent), Just(Scope::Session)],
+        prop_oneof![Just(AnswerLoop::Off), Just(AnswerLoop::Observe), Just(AnswerLoop::Cut)],
     );
     (words, any::<([bool; 2], [u32; 6], [u64; 3])>(), 0.5f64..1000.0).prop_map(|(words, numbers, threshold)| {
-        let (deactivated_by, action, counting, scope) = words;
+        let (deactivated_by, action, counting, scope, answer_loop) = words;
         let ([active, enabled], small, [generation, blocked_until_ms, told_again_ms]) = numbers;
         let [round, window_size, retry_after_seconds, blocks, idle_reset_seconds, session_stop_seconds] = small;
         Record {
@@ -32,6 +34,7 @@ fn record() -> impl Strategy<Value = Record> {
             idle_reset_seconds,
             scope,
             session_stop_seconds,
+            answer_loop,
             blocked_until_ms,
             blocks,
             told_again_ms,
@@ -41,12 +44,18 @@ fn record() -> impl Strategy<Value = Record> {
 
 proptest! {
     #[test]
-    fn any_record_is_read_as_it_was_written(record in record(), reason in "[a-z]{0,9}", window: Vec<u8>) {
-        let details = Details { reason, ..Details::default() };
+    fn any_record_is_read_as_it_was_written(
+        record in record(),
+        reason in "[a-z]{0,9}",
+        tools in prop::collection::vec(any::<StoredRule>(), 0..=MAX_TOOLS),
+        window: Vec<u8>,
+    ) {
+        let details = Details { reason, tools: tools.clone(), ..Details::default() };
         let bytes = [record.encode(&details), window.clone()].concat();
         let value = Value::decode(&bytes).unwrap();
         prop_assert_eq!(value.record, record);
         prop_assert_eq!(value.window, window.as_slice());
+        prop_assert_eq!(value.tools, tools.as_slice());
         prop_assert_eq!(value.has_details(), !details.reason.is_empty());
         prop_assert_eq!(value.details(), details);
         let other = Details { reason: "another".to_owned(), ..Details::default() };
@@ -162,4 +171,15 @@ fn a_conversation_that_is_stopped_again_has_one_stop() {
     assert_eq!(details.stopped_sessions, [stop(2, 20), stop(1, 30)]);
     assert_eq!(details.stop(1), Some(&stop(1, 30)));
     assert_eq!(details.stop(3), None);
+}
+
+#[test]
+fn the_rules_of_tools_come_with_the_policy_and_fit_into_its_window() {
+    let tools = serde_json::from_str(r#"{"status": 50, "wait": "ignore"}"#).unwrap();
+    let with_tools = AgentPolicy { tools, kill_switch_window_size: 30, answer_loop: AnswerLoop::Cut, ..policy() };
+    let (record, now) = (Record::new(&with_tools, 0), Now { clock_ms: 5, steady_ms: 5 });
+    let details = Details::new(&with_tools, &record, now);
+    let count_from: Vec<u8> = details.tools.iter().map(|rule| rule[RULE_BYTES - 1]).collect();
+    assert_eq!((count_from, record.answer_loop), (vec![30, 0], AnswerLoop::Cut));
+    assert_eq!(details.updated(&policy(), &record, now), Details::default(), "they go with the next policy");
 }

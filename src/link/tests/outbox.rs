@@ -97,7 +97,7 @@ fn reports_of_a_full_bucket_lose_their_evidence_but_not_more() {
     }
     let shared = host.shared.borrow();
     let buckets: Vec<&Vec<u8>> =
-        shared.iter().filter(|(key, _)| key.starts_with("aks/3/out/")).map(|(_, (bytes, _))| bytes).collect();
+        shared.iter().filter(|(key, _)| key.starts_with("aks/4/out/")).map(|(_, (bytes, _))| bytes).collect();
     let [bucket] = buckets.try_into().unwrap();
     let reports: Vec<KillReport> =
         bucket.split(|byte| *byte == b'\n').map(|line| serde_json::from_slice(line).unwrap()).collect();

@@ -11,7 +11,7 @@ fn conversations_have_windows_of_their_own_in_a_bounded_number_of_slots() {
         bench.answer(&mut stream, 200, ANSWER);
         assert_eq!(bench.score(), "0", "session {session}");
     }
-    let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/3/w/")).count();
+    let windows = bench.host.shared.borrow().keys().filter(|key| key.starts_with("aks/4/w/")).count();
     assert_eq!(windows, 4);
 }
 
@@ -23,7 +23,7 @@ fn sixty_thousand_invented_sessions_stay_within_the_limit_of_memory() {
         bench.body(&mut stream, QUESTION);
     }
     let shared = bench.host.shared.borrow();
-    let slots = shared.iter().filter(|(key, _)| key.starts_with("aks/3/w/"));
+    let slots = shared.iter().filter(|(key, _)| key.starts_with("aks/4/w/"));
     let bytes: usize = slots.map(|(key, (value, _))| key.len() + value.len()).sum();
     let of_first_slots = 8 * (Window::max_bytes(20) + 16);
     assert!(bytes <= (1 << 20) + of_first_slots, "{bytes} bytes");

@@ -114,7 +114,7 @@ impl Bench {
 
     fn reports(&self) -> Vec<KillReport> {
         let shared = self.host.shared.borrow();
-        let slots = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/3/out/") && !bytes.is_empty());
+        let slots = shared.iter().filter(|(key, (bytes, _))| key.starts_with("aks/4/out/") && !bytes.is_empty());
         let reports = slots.flat_map(|(_, (bytes, _))| bytes.split(|byte| *byte == b'\n'));
         reports.map(|report| serde_json::from_slice(report).unwrap()).collect()
     }

@@ -20,6 +20,7 @@ mod live;
 mod pause;
 mod scenarios;
 mod screenshots;
+mod tools;
 
 /// How long a step may take. It ends as soon as it has succeeded.
 const DEADLINE: Duration = Duration::from_secs(60);

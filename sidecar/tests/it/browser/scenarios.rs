@@ -22,6 +22,8 @@ async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() 
             "#session_stop_seconds",
             "#escalate_after",
             "#idle_reset_seconds",
+            "#answer_loop",
+            "#tool_0",
         ] {
             assert!(browser.is_displayed(css).await, "{css} while {id}");
         }
