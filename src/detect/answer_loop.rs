@@ -101,6 +101,7 @@ impl Memory {
 
 impl RepetitionFinder {
     /// Takes the next chunk of the text.
+    #[inline(never)] // so that it is compiled once
     pub fn push(&mut self, text: &[u8]) {
         if self.found.is_some() {
             return;

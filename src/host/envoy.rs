@@ -181,8 +181,8 @@ impl StreamHost for Envoy {
         local_reply::send(reply);
     }
 
-    fn reset_response(&self) {
-        fast::reset_response();
+    fn reset_response(&self) -> bool {
+        fast::reset_response()
     }
 }
 
@@ -350,11 +350,12 @@ mod fast {
         (error == 0).then_some(time)
     }
 
-    /// Resets the stream of the response. Envoy does so when this callback has returned.
-    pub fn reset_response() {
+    /// Resets the stream of the response. Envoy does so when this callback has returned. Returns false if the configuration
+    /// does not let the module do so.
+    pub fn reset_response() -> bool {
         const HTTP_RESPONSE: u32 = 1;
         // SAFETY: no pointers are passed.
-        unsafe { proxy_close_stream(HTTP_RESPONSE) };
+        unsafe { proxy_close_stream(HTTP_RESPONSE) == 0 }
     }
 
     /// Sets a property whose path is a single name.

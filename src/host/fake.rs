@@ -47,6 +47,8 @@ pub struct Fake {
     pub replies: RefCell<Vec<Reply>>,
     /// How often the response was reset.
     pub resets: Cell<u32>,
+    /// Whether resetting fails.
+    pub forbids_resets: Cell<bool>,
     random: Cell<u64>,
 }
 
@@ -189,8 +191,9 @@ impl StreamHost for Fake {
         self.replies.borrow_mut().push(reply.clone());
     }
 
-    fn reset_response(&self) {
+    fn reset_response(&self) -> bool {
         self.resets.set(self.resets.get() + 1);
+        !self.forbids_resets.get()
     }
 }
 

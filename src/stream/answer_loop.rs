@@ -32,9 +32,9 @@ impl Stream {
         host.count(Metric::AnswerLoops, 1);
         if verdict != Verdict::WouldKill && self.stop(host, verdict, repetition) {
             host.set_property(VERDICT_PROPERTY, "answer_loop");
-            host.reset_response();
             self.phase = Phase::Pass;
-            return Flow::Hold;
+            // To hold an answer that is not reset would let its client wait for ever.
+            return if host.reset_response() { Flow::Hold } else { Flow::Continue };
         }
         let at_ms = host.now_ms();
         self.worker.observations.borrow_mut().add_answer_loop(now.id(), repetition, at_ms);

@@ -249,7 +249,8 @@ impl StreamHost for Exchange {
         self.refused.set(true);
     }
 
-    fn reset_response(&self) {
+    fn reset_response(&self) -> bool {
         self.envoy.cuts.set(self.envoy.cuts.get() + 1);
+        true
     }
 }

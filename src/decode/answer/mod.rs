@@ -224,10 +224,19 @@ impl PartialAnswer {
     /// Adds text, if the value is a string.
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
         let Some(text) = text else { return Ok(()) };
-        if let (Some(finder), Some(string)) = (&mut self.finder, text.string()) {
-            unescape(string.raw(), &mut |piece| finder.push(piece))?;
+        if self.finder.is_some() {
+            self.find_in(text.string().map(|string| string.raw()))?;
         }
         push_string(text, &mut self.text)
+    }
+
+    /// Lets the finder read the inside of a JSON string.
+    #[inline(never)] // so that it is compiled once
+    fn find_in(&mut self, raw: Option<&[u8]>) -> Result<(), Malformed> {
+        match (&mut self.finder, raw) {
+            (Some(finder), Some(raw)) => unescape(raw, &mut |piece| finder.push(piece)),
+            _ => Ok(()),
+        }
     }
 
     /// Adds the text of a string or of a list of blocks.
@@ -262,13 +271,13 @@ impl PartialAnswer {
         Ok(())
     }
 
-    /// Adds a complete tool call.
+    /// Adds a complete tool call. Other values are ignored.
     fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
-        if let Some(finder) = &mut self.finder {
-            finder.end_word();
-            unescape(call.text(), &mut |piece| finder.push(piece))?;
+        if self.calls.add_whole(call)? {
+            self.end_word();
+            self.find_in(Some(call.text()))?;
         }
-        self.calls.add_whole(call)
+        Ok(())
     }
 
     /// Adds a part of a tool call.
@@ -276,9 +285,7 @@ impl PartialAnswer {
         if delta.name.is_some() {
             self.end_word();
         }
-        if let (Some(finder), Some(arguments)) = (&mut self.finder, delta.arguments.and_then(Json::string)) {
-            unescape(arguments.raw(), &mut |piece| finder.push(piece))?;
-        }
+        self.find_in(delta.arguments.and_then(Json::string).map(|arguments| arguments.raw()))?;
         self.calls.add_delta(delta)
     }
 

@@ -16,7 +16,7 @@ fn event(text: &str) -> String {
 /// request was refused.
 fn stream_words(bench: &Bench, headers: &[(&str, &str)], words: usize) -> Option<usize> {
     let (mut stream, _) = bench.begin(headers, false);
-    if bench.host.replies.borrow_mut().pop().is_none() {
+    if bench.host.replies.borrow().is_empty() {
         bench.body(&mut stream, QUESTION);
     }
     if bench.host.replies.borrow_mut().pop().is_some() {
@@ -90,6 +90,16 @@ fn cut_ends_the_stream_and_deactivates_the_agent() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_reset_passes_and_the_agent_is_deactivated() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.answer_loop = AnswerLoop::Cut);
+    bench.host.forbids_resets.set(true);
+    assert_eq!(stream_words(&bench, &[], 900), Some(900));
+    assert_eq!((bench.reports().len(), bench.host.resets.get()), (1, 1));
+    assert_eq!(stream_words(&bench, &[], 900), None, "the retry is refused");
+}
+
+#[test]
 fn cut_blocks_or_stops_the_conversation_if_the_policy_says_so() {
     let bench = Bench::new("");
     bench.policy(|policy| (policy.answer_loop, policy.action) = (AnswerLoop::Cut, Action::Block));
@@ -100,7 +110,7 @@ fn cut_blocks_or_stops_the_conversation_if_the_policy_says_so() {
     bench.host.wait(seconds * 1000 + 1);
     assert_eq!(stream_words(&bench, &[], 10), Some(10), "the block is over");
 
-    let bench = Bench::new(r#", "session": {"headers": ["x-session-id"]}"#);
+    let bench = Bench::new("");
     bench.policy(|policy| (policy.answer_loop, policy.scope) = (AnswerLoop::Cut, Scope::Session));
     let (looping, other) = ([("x-session-id", "one")], [("x-session-id", "two")]);
     assert_eq!(stream_words(&bench, &looping, 900), Some(199));
