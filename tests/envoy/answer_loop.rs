@@ -1,12 +1,12 @@
 //! A model that repeats itself within one answer is reported, or cut off, through a real Envoy.
 
+use lab::Answer;
 use lab::Format;
 use lab::agent::Kind;
 use lab::answer::GateAt;
 use lab::chat::{Caller, Conversation, Input, Request};
 use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::wait_until;
-use lab::Answer;
 use serde_json::{Value, json};
 
 use crate::support::{Shared, counter, replies, run, statuses};
@@ -30,7 +30,7 @@ fn chant() -> Answer {
 /// Lets the model repeat itself until the client's stream ends. Returns how often the line has come. The upstream waits at
 /// its end, and must notice that nobody reads any more.
 async fn cut_off(mesh: &Mesh, caller: &Caller, request: &Request, agent: &str) -> usize {
-    let endless = Answer { gate: agent.to_owned(), gate_at: GateAt::End, ..chant() };
+    let endless = Answer { gate: agent.to_owned(), gate_at: GateAt::End, piece_delay_ms: 1, ..chant() };
     let received = std::sync::Mutex::new(String::new());
     let note = |body: &str| {
         body.clone_into(&mut received.lock().unwrap());

@@ -173,7 +173,8 @@ fn off_and_results_of_tools_are_not_looked_at() {
 
     bench.policy(|_| {});
     let (mut stream, _) = bench.begin(&[(":path", "/mcp")], false);
-    bench.body(&mut stream, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"logs","arguments":{}}}"#);
+    bench
+        .body(&mut stream, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"logs","arguments":{}}}"#);
     let result = serde_json::json!({"content": [{"type": "text", "text": LINE.repeat(90)}]});
     bench.answer(&mut stream, 200, &serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string());
     assert_eq!(bench.host.metric(Metric::AnswerLoops), 0);

@@ -49,7 +49,12 @@ fn answers() -> [Row; 2] {
             let (without, with) = (count("answer", number), count("answer", number + 1));
             let per_byte = Value(with / TEXT_BYTES as f64, Unit::Count);
             let measured = format!("{per_byte} instructions per byte of text");
-            Row::new(format!("search for repetitions in an answer, {name}"), measured, Value(with / without, Unit::Times), goal)
+            Row::new(
+                format!("search for repetitions in an answer, {name}"),
+                measured,
+                Value(with / without, Unit::Times),
+                goal,
+            )
         },
     )
 }
