@@ -222,6 +222,7 @@ impl PartialAnswer {
     }
 
     /// Adds text, if the value is a string.
+    #[inline(never)] // so that it is compiled once
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
         let Some(text) = text else { return Ok(()) };
         if self.finder.is_some() {
@@ -272,6 +273,7 @@ impl PartialAnswer {
     }
 
     /// Adds a complete tool call. Other values are ignored.
+    #[inline(never)] // so that it is compiled once
     fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
         if self.calls.add_whole(call)? {
             self.end_word();
@@ -281,6 +283,7 @@ impl PartialAnswer {
     }
 
     /// Adds a part of a tool call.
+    #[inline(never)] // so that it is compiled once
     fn add_call_delta(&mut self, delta: CallDelta<'_>) -> Result<(), Malformed> {
         if delta.name.is_some() {
             self.end_word();
