@@ -79,6 +79,11 @@ impl ToolCalls {
         Some(ToolSignature::new(mix(sum)))
     }
 
+    /// How many calls have been added.
+    pub fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
     /// Returns the hashes of the calls, and the names of the tools, each once. Names that do not fit into [`NAMES_MAX`]
     /// bytes are left out.
     pub fn into_parts(self) -> (Vec<ToolHash>, Vec<String>) {

@@ -9,7 +9,7 @@ use super::GRACE_MS;
 use super::backoff::Backoff;
 use crate::detect::score::Score;
 use crate::host::{CallId, Host, Incoming, Outgoing};
-use crate::wire::{AgentObservation, Observations, ScoreSample};
+use crate::wire::{AgentObservation, Observations, Repetition, ScoreSample};
 use crate::worker::Worker;
 
 /// How many agents the buffer has room for.
@@ -52,6 +52,19 @@ impl ObservationBuffer {
         });
     }
 
+    /// Adds an answer in which the model repeats itself.
+    pub fn add_answer_loop(&mut self, agent_id: &str, repetition: Repetition, at_ms: u64) {
+        self.update(agent_id, |agent| {
+            // One line for each report, so that a model that does this all the time does not fill the log.
+            if agent.answer_loops == 0 {
+                log::warn!("agent {agent_id}: {repetition}");
+            }
+            agent.answer_loops += 1;
+            agent.repetition = Some(repetition);
+            agent.repetition_ms = at_ms;
+        });
+    }
+
     /// Takes the observations for one report out of the buffer.
     pub fn take(&mut self) -> Vec<AgentObservation> {
         self.agents.split_off(self.agents.len().saturating_sub(AGENTS_PER_REPORT))
@@ -62,8 +75,7 @@ impl ObservationBuffer {
         let index = found.unwrap_or_else(|index| index);
         if found.is_err() && self.agents.len() < MAX_AGENTS {
             let agent_id = agent_id.to_owned();
-            let new = AgentObservation { agent_id, requests: 0, refused: 0, last_seen_ms: 0, scores: Vec::new() };
-            self.agents.insert(index, new);
+            self.agents.insert(index, AgentObservation { agent_id, ..AgentObservation::default() });
         } else if found.is_err() {
             return;
         }

@@ -63,6 +63,7 @@ pub fn report(
         tools: Vec::new(),
         matches: Vec::new(),
         excerpt: None,
+        repetition: None,
     }
 }
 
@@ -88,11 +89,15 @@ pub struct Evidence {
 pub fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
     let (_, metric, outcome) = consequence(scored.verdict, report.scope);
     host.count(metric, 1);
+    let (agent_id, reason) = (&report.agent_id, &report.reason);
     // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
     let shown = serde_json::Number::from_f64(report.threshold).map(|number| number.to_string()).unwrap_or_default();
     let shown = shown.strip_suffix(".0").unwrap_or(&shown);
-    let (agent_id, reason) = (&report.agent_id, &report.reason);
-    log::warn!("agent {agent_id} {outcome}: {reason} (score {}, threshold {shown})", scored.score);
+    let score = match report.repetition {
+        Some(_) => String::new(),
+        None => format!(" (score {}, threshold {shown})", scored.score),
+    };
+    log::warn!("agent {agent_id} {outcome}: {reason}{score}");
     let brief = encode(&report);
     evidence.matches.truncate(MAX_MATCHES);
     let Evidence { tools, matches, excerpt } = evidence;

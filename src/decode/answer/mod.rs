@@ -19,11 +19,14 @@ use std::rc::Rc;
 use super::frames::{Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
+use crate::detect::answer_loop::RepetitionFinder;
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
+use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
-use calls_in_parts::CallsInParts;
+use crate::wire::Repetition;
+use calls_in_parts::{CallDelta, CallsInParts};
 
 /// The status and the headers of a response that matter.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +66,8 @@ struct PartialAnswer {
     /// Whether anything of the answer has come.
     has_begun: bool,
     state: AnswerState,
+    /// Looks for a loop in the answer, if that is wanted.
+    finder: Option<RepetitionFinder>,
 }
 
 /// How far an answer has come.
@@ -104,8 +109,23 @@ impl AnswerReader {
         };
         let calls = CallsInParts::new(max_event_bytes);
         let state = AnswerState::Partial;
-        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state };
+        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, finder: None };
         Self { body, max_event_bytes, answer }
+    }
+
+    /// Starts to look for words that the model repeats without end, in its text and in the arguments of its tool calls.
+    pub fn find_repetition(&mut self) {
+        self.answer.finder = Some(RepetitionFinder::default());
+    }
+
+    /// Returns the repetition that was found, once, and looks for no other.
+    pub fn take_repetition(&mut self) -> Option<Repetition> {
+        self.answer.finder.take_if(|finder| finder.found().is_some())?.found()
+    }
+
+    /// Ends the last word, because no more of the answer will come.
+    pub fn end_text(&mut self) {
+        self.answer.end_word();
     }
 
     /// Takes the next bytes of the body.
@@ -202,8 +222,22 @@ impl PartialAnswer {
     }
 
     /// Adds text, if the value is a string.
+    #[inline(never)] // so that it is compiled once
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
-        text.map_or(Ok(()), |text| push_string(text, &mut self.text))
+        let Some(text) = text else { return Ok(()) };
+        if self.finder.is_some() {
+            self.find_in(text.string().map(|string| string.raw()))?;
+        }
+        push_string(text, &mut self.text)
+    }
+
+    /// Lets the finder read the inside of a JSON string.
+    #[inline(never)] // so that it is compiled once
+    fn find_in(&mut self, raw: Option<&[u8]>) -> Result<(), Malformed> {
+        match (&mut self.finder, raw) {
+            (Some(finder), Some(raw)) => unescape(raw, &mut |piece| finder.push(piece)),
+            _ => Ok(()),
+        }
     }
 
     /// Adds the text of a string or of a list of blocks.
@@ -233,9 +267,36 @@ impl PartialAnswer {
     /// Adds the complete tool calls of a list.
     fn add_calls(&mut self, calls: Option<Json<'_>>) -> Result<(), Malformed> {
         for call in calls.into_iter().flat_map(Json::elements) {
-            self.calls.add_whole(call?)?;
+            self.add_call(call?)?;
         }
         Ok(())
+    }
+
+    /// Adds a complete tool call. Other values are ignored.
+    #[inline(never)] // so that it is compiled once
+    fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
+        if self.calls.add_whole(call)? {
+            self.end_word();
+            self.find_in(Some(call.text()))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a part of a tool call.
+    #[inline(never)] // so that it is compiled once
+    fn add_call_delta(&mut self, delta: CallDelta<'_>) -> Result<(), Malformed> {
+        if delta.name.is_some() {
+            self.end_word();
+        }
+        self.find_in(delta.arguments.and_then(Json::string).map(|arguments| arguments.raw()))?;
+        self.calls.add_delta(delta)
+    }
+
+    /// Ends the word that the finder reads.
+    fn end_word(&mut self) {
+        if let Some(finder) = &mut self.finder {
+            finder.end_word();
+        }
     }
 }
 
