@@ -107,7 +107,7 @@ pub const OUTCOMES: [(Outcome, &str); 22] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 11] = [
+pub const OTHERS: [(Metric, &str, Kind); 12] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),

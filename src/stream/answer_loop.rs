@@ -47,7 +47,8 @@ impl Stream {
         // Unknown after an internal redirect. Stopping the whole agent instead would be too much.
         let Some(conversation) = &forwarded.conversation else { return false };
         let agent = &forwarded.agent;
-        let scored = Scored { verdict, score: Score::default(), sequence: forwarded.sequence, window: None };
+        let scored =
+            Scored { verdict, score: Score::default(), sequence: forwarded.sequence, window: None, ignored: false };
         let reason = repetition.to_string();
         let mut report = report::report(host, &self.worker, agent, &scored, conversation, reason.clone());
         report.repetition = Some(repetition);
