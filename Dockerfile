@@ -1,5 +1,5 @@
 # All images of the project, from one build:
-#   module   the filter as an OCI image for Istio and Envoy Gateway, which contains only /plugin.wasm
+#   module   the filter as an OCI image for Istio, Envoy Gateway and Higress, which contains only /plugin.wasm
 #   sidecar  kill-switch, linked statically, in an otherwise empty image
 #   envoy    the official Envoy with the filter and the demo's configuration
 #   lab      the mock LLM, the agents and the demo
@@ -11,6 +11,10 @@
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG ENVOY_IMAGE=envoyproxy/envoy:v1.40.0
 ARG DEBIAN_IMAGE=debian:bookworm-slim
+# What the labels say. `make images` sets them.
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG SOURCE=unknown
 
 FROM ${RUST_IMAGE} AS build
 RUN apt-get update \
@@ -29,13 +33,15 @@ COPY .cargo .cargo
 COPY sidecar/Cargo.toml sidecar/
 COPY lab/Cargo.toml lab/
 COPY bench/Cargo.toml bench/
-RUN mkdir -p src sidecar/src lab/src/bin bench/src/bin/bench bench/examples \
- && touch src/lib.rs sidecar/src/lib.rs lab/src/lib.rs bench/src/lib.rs \
- && touch bench/src/bin/pipeline.rs bench/src/bin/bench/main.rs bench/examples/noop.rs \
- && echo 'fn main() {}' | tee sidecar/src/main.rs lab/src/bin/demo.rs lab/src/bin/lab_agent.rs lab/src/bin/mock_llm.rs \
- && cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1 \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins \
- && cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
+RUN for crate in . sidecar lab bench; do \
+      mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; \
+      for file in $(sed -n 's/^path = "\(.*\.rs\)"/\1/p' "$crate/Cargo.toml"); do \
+        mkdir -p "$(dirname "$crate/$file")" && echo 'fn main() {}' >"$crate/$file"; \
+      done; \
+    done
+RUN cargo rustc --locked --lib --crate-type cdylib --profile wasm --target wasm32-wasip1
+RUN cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p kill-switch --bins
+RUN cargo build --locked --release --target "$(uname -m)-unknown-linux-musl" -p lab --bins
 
 # Touching the sources makes them newer than what was built from the empty crates.
 COPY tools/shrink tools/
@@ -55,11 +61,30 @@ RUN find lab/src -name '*.rs' -exec touch {} + \
  && cd /target/*-unknown-linux-musl/release && cp demo lab-agent mock-llm /out/
 
 
+# Istio, Envoy Gateway and Higress read /plugin.wasm from the only layer, so this stage must have exactly one COPY.
 FROM scratch AS module
+ARG VERSION
+ARG REVISION
+ARG SOURCE
+LABEL org.opencontainers.image.title="agent-kill-switch" \
+      org.opencontainers.image.description="An Envoy filter that stops AI agents stuck in loops, as a WebAssembly module" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="$SOURCE"
 COPY --from=build /out/plugin.wasm /plugin.wasm
 
 
 FROM scratch AS sidecar
+ARG VERSION
+ARG REVISION
+ARG SOURCE
+LABEL org.opencontainers.image.title="kill-switch" \
+      org.opencontainers.image.description="The sidecar of Agent Kill Switch: policies, events, alerts and the dashboard" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="$SOURCE"
 # The certificates of webhooks, mail servers and databases are signed by public authorities.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/kill-switch /kill-switch

@@ -8,11 +8,11 @@ MAKEFLAGS += --no-builtin-rules
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
 
-.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults deny bench images compose-demo dist fmt \
-  clean
+.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults deny bench images \
+  push-images compose-demo dist publish fmt clean test-envoys manifest-fields
 
 help: ## this list of targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
 
 demo: module sidecar envoy ## real Envoy, sidecar, mock LLM, a healthy and a looping agent (ONCE=1 ends by itself)
 	cargo build -p lab --bin demo
@@ -21,6 +21,9 @@ demo: module sidecar envoy ## real Envoy, sidecar, mock LLM, a healthy and a loo
 
 test: toolchain ## every check and every test, and a summary of what passed, failed and was skipped
 	@tools/test
+
+test-envoys: module sidecar ## the tests with every supported Envoy, and the table in docs/compatibility.md (ONLY=1.36.4)
+	tools/test-envoys $(ONLY)
 
 check: toolchain ## formatting and lints
 	cargo fmt --all --check
@@ -71,17 +74,33 @@ bench: toolchain ## measure every number in docs/benchmarks.md (QUICK=1; ONLY=pi
 # The registry and folder of the images, with a slash at the end: IMAGE_PREFIX=registry.example.com/team/
 IMAGE_PREFIX ?=
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-images: ## the module (for Istio and Envoy Gateway) and the sidecar as OCI images
-	docker build --target module --tag $(IMAGE_PREFIX)agent-kill-switch:$(VERSION) .
-	docker build --target sidecar --tag $(IMAGE_PREFIX)kill-switch:$(VERSION) .
+REVISION = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# Where the source code is, for the labels of the images.
+SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null || echo unknown)
+IMAGES = $(IMAGE_PREFIX)agent-kill-switch:$(VERSION) $(IMAGE_PREFIX)kill-switch:$(VERSION)
+BUILD_IMAGE = docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg SOURCE=$(SOURCE)
+images: ## the module (for Istio, Envoy Gateway and Higress) and the sidecar as OCI images
+	$(BUILD_IMAGE) --target module --tag $(word 1,$(IMAGES)) .
+	$(BUILD_IMAGE) --target sidecar --tag $(word 2,$(IMAGES)) .
+
+# Uses the login of docker. In continuous integration, set REGISTRY, REGISTRY_USER and REGISTRY_PASSWORD instead.
+push-images: images ## pushes both images to the registry of IMAGE_PREFIX, and signs them with cosign if it is installed
+	tools/push-images $(IMAGES)
 
 # Compose v2 is a plugin of docker. Compose 1.29 is a separate command.
 COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
-compose-demo: ## the demo in containers (ONCE=1 ends by itself)
-	$(COMPOSE) up --build $(if $(ONCE),--exit-code-from demo)
+compose-demo: ## the demo in containers (ONCE=1 ends by itself; MONITORING=1 adds Prometheus and Grafana)
+	$(COMPOSE) $(if $(MONITORING),--profile monitoring) up --build $(if $(ONCE),--exit-code-from demo)
 
 dist: toolchain ## a release in dist/: module, sidecar, SBOM, checksums
 	tools/dist
+
+publish: dist ## puts dist/ on GitHub as the release of the tag vVERSION (needs the command gh and its login)
+	gh release create v$(VERSION) --verify-tag --title v$(VERSION) --notes "See CHANGELOG.md." dist/*
+
+manifest-fields: ## tests/fixtures/manifest-fields.json from the published schemas in CRDS
+	"$$(tools/get-clients manifests)" tools/manifests/fields.py $(or $(CRDS),../shared/crds) >tests/fixtures/manifest-fields.json.new
+	mv tests/fixtures/manifest-fields.json.new tests/fixtures/manifest-fields.json
 
 fmt: ## format everything
 	cargo fmt --all

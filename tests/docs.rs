@@ -17,9 +17,9 @@ const TOPS: [&str; 11] =
 
 /// Names of Envoy, curl and agent frameworks that the documentation mentions, but no file of the project uses.
 #[rustfmt::skip]
-const THEIRS: [&str; 11] = [
-    "dns_san_peer_certificate", "extra_headers", "filter_metadata", "http_code", "jwt_payload", "max_retries",
-    "max_retry_limit", "num_retries", "payload_in_metadata", "per_connection_buffer_limit_bytes",
+const THEIRS: [&str; 13] = [
+    "dns_san_peer_certificate", "ext_proc", "extra_headers", "fail_open", "filter_metadata", "http_code", "jwt_payload",
+    "max_retries", "max_retry_limit", "num_retries", "payload_in_metadata", "per_connection_buffer_limit_bytes",
     "typed_per_filter_config",
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lab::EnvoyConfig;
 use lab::Filter;
 use lab::mesh::{Mesh, MeshOptions, SOON};
-use lab::proc::wait_until;
+use lab::proc::{envoy_version, wait_until};
 use lab::raw::Raw;
 use serde_json::{Value, json};
 
@@ -15,14 +15,16 @@ use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, 
 static HEADERS: Shared =
     Shared::new(|| MeshOptions { filter: json!({"max_request_bytes": MAX_BODY}), ..MeshOptions::default() });
 /// `hold: body`, for meshes that cannot set Envoy's flag: the headers are forwarded and the body waits.
-static BODY: Shared = Shared::new(|| MeshOptions {
-    filter: json!({"hold": "body", "max_request_bytes": MAX_BODY}),
-    envoy: Box::new(|config| EnvoyConfig {
+static BODY: Shared = Shared::new(|| hold_body(json!({"hold": "body", "max_request_bytes": MAX_BODY})));
+
+/// Returns the options of a mesh without Envoy's flag.
+fn hold_body(filter: Value) -> MeshOptions {
+    let without_flag = |config: EnvoyConfig| EnvoyConfig {
         filter: config.filter.map(|filter| Filter { hold: false, ..filter }),
         ..config
-    }),
-    ..MeshOptions::default()
-});
+    };
+    MeshOptions { filter, envoy: Box::new(without_flag), ..MeshOptions::default() }
+}
 
 /// The longest body that is held.
 const MAX_BODY: usize = 1 << 20;
@@ -121,6 +123,25 @@ fn bodies_over_the_limit_pass_in_full_and_are_counted() {
             assert_eq!(status(&mesh, chunked).await, 200, "{hold}");
             assert_eq!(counter(&mesh, "requests.too_large").await - before, 2, "{hold}");
             assert!(mesh.llm.received_from("large").iter().all(|request| request.body == body), "{hold}");
+        }
+    });
+}
+
+#[test]
+fn a_body_of_several_megabytes_is_judged() {
+    run(async {
+        let request = ask(&"word ".repeat(600_000));
+        // Envoy 1.36 applies request_body_buffer_limit only to requests whose headers were forwarded.
+        let held_at_headers = if envoy_version() < (1, 37) { (413, 0) } else { (200, 1) };
+        let cases = [
+            ("headers", MeshOptions::default(), held_at_headers),
+            ("body", hold_body(json!({"hold": "body"})), (200, 1)),
+        ];
+        for (hold, options, expected) in cases {
+            let mesh = Mesh::with(options).await;
+            mesh.enable("long", json!({})).await;
+            let status = mesh.caller("long").call(&request, None).await.unwrap().status;
+            assert_eq!((status, counter(&mesh, "requests.allowed").await), expected, "{hold}");
         }
     });
 }

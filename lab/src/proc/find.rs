@@ -22,6 +22,19 @@ pub fn envoy_binary() -> PathBuf {
         .clone()
 }
 
+/// Returns the major and the minor version of [`envoy_binary`].
+pub fn envoy_version() -> (u32, u32) {
+    let output = Command::new(envoy_binary()).arg("--version").output().expect("Envoy runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // The text is `version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL` after the path of the binary.
+    let found = text.rsplit("version: ").next().and_then(|version| version.split('/').nth(1));
+    let mut numbers = found.unwrap_or_default().split('.').map(|number| number.parse().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor),
+        _ => panic!("{text} does not name the version"),
+    }
+}
+
 /// Runs a script that prints a path. What it writes to stderr is shown, since its first run may take a while. The error is
 /// the exit code of the script.
 pub(super) fn script(name: &str, arguments: &[&str]) -> Result<PathBuf, i32> {
