@@ -20,7 +20,7 @@ use crate::service::Service;
 /// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-const COUNTERS: [(&str, &str); 9] = [
+const COUNTERS: [(&str, &str); 10] = [
     ("kill_switch_kills_total", "Kill reports received, by outcome"),
     ("kill_switch_requests_total", "Agents' requests that filters saw"),
     ("kill_switch_requests_refused_total", "Agents' requests that filters refused"),
@@ -28,6 +28,7 @@ const COUNTERS: [(&str, &str); 9] = [
     ("kill_switch_auth_failures_total", "Requests without a valid token"),
     ("kill_switch_alert_attempts_total", "Attempts to deliver an alert, by channel and outcome"),
     ("kill_switch_pauses_total", "Pauses of the whole fleet, by cause"),
+    ("kill_switch_policies_applied_total", "Policy files that were applied and changed something"),
     ("kill_switch_connections_evicted_total", "Connections without an identified request that made room for others"),
     ("kill_switch_connections_refused_total", "Connections beyond the limit, which may only check the health"),
 ];

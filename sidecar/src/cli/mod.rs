@@ -9,11 +9,13 @@ use crate::serve::{ServeOptions, serve};
 
 mod agents;
 mod alerts;
+mod apply;
 mod client;
 mod compare;
 mod doctor;
 mod error;
 mod events;
+mod export;
 mod fingerprint;
 mod output;
 mod pause;
@@ -48,6 +50,10 @@ enum Command {
     Pause(pause::PauseOptions),
     /// End the pause: loops are stopped again
     Resume(pause::ResumeOptions),
+    /// Apply a policy file: the settings of agents, and rules for agents that traffic creates
+    Apply(apply::ApplyOptions),
+    /// Print the policies in force as a policy file
+    Export(export::ExportOptions),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
@@ -76,6 +82,8 @@ impl Cli {
             Command::Alerts(command) => command.run().await,
             Command::Pause(options) => options.run().await,
             Command::Resume(options) => options.run().await,
+            Command::Apply(options) => options.run().await,
+            Command::Export(options) => options.run().await,
             Command::Tokens(command) => command.run().await,
             Command::Replay(options) => options.run(),
             Command::Fingerprint(options) => options.run(),

@@ -7,8 +7,9 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `stops`, `pause`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
-//! is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in `tests/it/store.rs` runs against both.
+//! `scores`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
+//! PostgreSQL. What the two do differently is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in
+//! `tests/it/store.rs` runs against both.
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ mod events;
 mod location;
 mod migrations;
 mod pause;
+mod policy_rules;
 mod postgres;
 mod row;
 mod scores;

@@ -26,6 +26,7 @@ mod migration;
 mod observations;
 mod openapi;
 mod pause;
+mod policies;
 mod postgres;
 mod replicas;
 mod retention;
