@@ -230,7 +230,7 @@ impl Set {
 }
 
 /// Builds an object of those fields that have a value.
-fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+pub(super) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 

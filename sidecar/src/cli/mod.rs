@@ -43,7 +43,7 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
-    /// List alert rules, send test notices, and list what was delivered
+    /// Create, list and delete alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
     /// Stop nothing for a while: loops are only recorded, at every Envoy

@@ -7,16 +7,17 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A number, a name and its SQL. A number that is missing is one that only the other database has, or none at all.
 type Step = (i64, &'static str, &'static str);
 
-pub(super) const SQLITE: [Step; 6] = [
+pub(super) const SQLITE: [Step; 7] = [
     (1, "initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/sqlite/0003_access.sql")),
     (4, "sessions", include_str!("../../migrations/sqlite/0004_sessions.sql")),
     (5, "pause", include_str!("../../migrations/sqlite/0005_pause.sql")),
     (10, "files", include_str!("../../migrations/sqlite/0010_files.sql")),
+    (11, "alert targets", include_str!("../../migrations/sqlite/0011_alert_targets.sql")),
 ];
 
-pub(super) const POSTGRES: [Step; 7] = [
+pub(super) const POSTGRES: [Step; 8] = [
     (1, "initial", include_str!("../../migrations/postgres/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/postgres/0003_access.sql")),
@@ -24,6 +25,7 @@ pub(super) const POSTGRES: [Step; 7] = [
     (5, "sessions", include_str!("../../migrations/postgres/0005_sessions.sql")),
     (6, "pause", include_str!("../../migrations/postgres/0006_pause.sql")),
     (10, "files", include_str!("../../migrations/postgres/0010_files.sql")),
+    (11, "alert targets", include_str!("../../migrations/postgres/0011_alert_targets.sql")),
 ];
 
 /// Returns a migrator for the steps.

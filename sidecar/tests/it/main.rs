@@ -5,6 +5,7 @@
 
 mod alert_delivery;
 mod alert_rules;
+mod alert_targets;
 mod auth;
 mod bad_input;
 mod browser;
