@@ -15,9 +15,10 @@ use lab::proc::binary;
 const TOPS: [&str; 11] =
     ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
-/// Names of Envoy, curl and agent frameworks that the documentation mentions, but no file of the project uses.
+/// Names of Envoy, curl, OpenTelemetry, GitHub and agent frameworks that the documentation mentions, but no file of the project uses.
 #[rustfmt::skip]
-const THEIRS: [&str; 11] = [
+const THEIRS: [&str; 15] = [
+    "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "common_config", "pull_request",
     "dns_san_peer_certificate", "extra_headers", "filter_metadata", "http_code", "jwt_payload", "max_retries",
     "max_retry_limit", "num_retries", "payload_in_metadata", "per_connection_buffer_limit_bytes",
     "typed_per_filter_config",

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use crate::model::{Millis, SeenEnvoy};
+use crate::model::{Event, Millis, SeenEnvoy};
 
 mod access;
 mod agents;
@@ -99,7 +99,8 @@ impl Store {
 
     /// Starts a transaction once every other writer is done.
     pub async fn begin(&self) -> Result<Tx> {
-        Ok(Tx { transaction: self.database.begin().await?, dialect: self.database.dialect() })
+        let (transaction, dialect) = (self.database.begin().await?, self.database.dialect());
+        Ok(Tx { transaction, dialect, events: Vec::new() })
     }
 
     /// Returns epoch and revision.
@@ -133,9 +134,16 @@ impl Store {
 pub struct Tx {
     transaction: Box<dyn Transaction>,
     dialect: &'static Dialect,
+    /// The events that were appended.
+    events: Vec<Event>,
 }
 
 impl Tx {
+    /// Returns the events that were appended since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
     /// Makes every change of the transaction permanent.
     pub async fn commit(self) -> Result<()> {
         self.transaction.commit().await

@@ -39,3 +39,4 @@ mod store;
 mod storm;
 mod support;
 mod sync;
+mod telemetry;
