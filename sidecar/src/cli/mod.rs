@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod export;
 mod fingerprint;
+mod migrate;
 mod output;
 mod pause;
 mod replay;
@@ -57,6 +58,8 @@ enum Command {
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
+    /// Carry a database over to another one, such as from SQLite to PostgreSQL
+    Migrate(migrate::MigrateOptions),
     /// Show which recorded runs would have been killed, at which call, and why
     Replay(replay::ReplayOptions),
     /// Show a text as the detector sees it: normalised, and as a hash
@@ -85,6 +88,7 @@ impl Cli {
             Command::Apply(options) => options.run().await,
             Command::Export(options) => options.run().await,
             Command::Tokens(command) => command.run().await,
+            Command::Migrate(options) => options.run().await,
             Command::Replay(options) => options.run(),
             Command::Fingerprint(options) => options.run(),
             Command::Compare(options) => options.run(),

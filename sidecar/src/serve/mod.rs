@@ -35,6 +35,7 @@ mod tls;
 mod tokens;
 
 pub use error::ServeError;
+pub(crate) use lock::hold as hold_lock;
 
 /// How often the tokens are read again, in case another process has created or revoked one.
 const TOKEN_RELOAD: Duration = Duration::from_secs(2);

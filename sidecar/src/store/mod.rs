@@ -31,6 +31,7 @@ mod scores;
 mod sqlite;
 mod statement;
 mod stops;
+mod transfer;
 
 pub use access::Session;
 pub use agents::AgentQuery;
@@ -45,6 +46,7 @@ pub use row::Row;
 pub use sqlite::Sqlite;
 pub use statement::Statement;
 pub use stops::StopQuery;
+pub use transfer::TransferError;
 
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -40,3 +40,4 @@ mod storm;
 mod support;
 mod sync;
 mod telemetry;
+mod transfer;
