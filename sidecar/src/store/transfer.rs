@@ -37,7 +37,7 @@ const SMALL: [&str; 1] = ["policy_rules"];
 const NUMBERED: [(&str, &str); 4] =
     [("events", "id"), ("scores", "id"), ("alert_deliveries", "seq"), ("stopped_sessions", "id")];
 /// Tables that are not carried over as they are: one row that is copied apart, and what replicas tell each other now.
-const LEFT: [&str; 2] = ["meta", "envoys"];
+const LEFT: [&str; 3] = ["meta", "envoys", "fleet_messages"];
 /// Columns that only one kind of database has, and that hold nothing durable.
 const ONE_SIDED: [&str; 1] = ["claimed_until"];
 
