@@ -3,7 +3,7 @@
 //!
 //! Data flows one way: [`api`] and [`dashboard`] read requests and call [`service`], which holds the rules and changes
 //! the [`store`] in small transactions. [`alerts`] delivers what the service has put into its outbox. [`serve`] runs all
-//! of them on a socket. [`cli`] is the command line, most of which is a client of [`api`]. [`replay`] depends on none of
+//! of them on a socket, and `telemetry` exports events and requests by OTLP. [`cli`] is the command line, most of which is a client of [`api`]. [`replay`] depends on none of
 //! these: it runs the filter's detector over recorded calls.
 
 pub mod alerts;
@@ -17,3 +17,4 @@ pub mod replay;
 pub mod serve;
 pub mod service;
 pub mod store;
+mod telemetry;

@@ -166,6 +166,6 @@ impl Alerts {
 fn target_of(rule: &AlertRule) -> &str {
     match rule.channel {
         Channel::Email => "email",
-        Channel::Webhook | Channel::Slack => &rule.target,
+        _ => &rule.target,
     }
 }

@@ -62,7 +62,7 @@ impl Mailer {
         for recipient in recipients(to)? {
             builder = builder.to(recipient);
         }
-        builder.body(message.lines.join("\r\n") + "\r\n").map_err(|error| error.to_string())
+        builder.body(message.lines().join("\r\n") + "\r\n").map_err(|error| error.to_string())
     }
 }
 

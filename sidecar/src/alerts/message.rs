@@ -1,4 +1,4 @@
-//! The text of a notice, for email and Slack: a subject that says what happened, and lines with the details.
+//! The text of a notice, for everything that people read: a subject that says what happened, and lines with the details.
 //!
 //! The reader may have been woken up by it, so it also says what state the agent is in now.
 
@@ -12,41 +12,55 @@ use crate::model::{Delivery, NoticeKind};
 pub(super) struct Message {
     /// One line that says what happened.
     pub subject: String,
-    /// The details, one per line.
-    pub lines: Vec<String>,
+    /// The details: a label and a value each.
+    pub details: Vec<(&'static str, String)>,
+    /// The page of the dashboard that shows more, if its address is known.
+    pub link: Option<String>,
+    /// When it happened, as RFC 3339.
+    pub timestamp: String,
+    /// What the notice says to programs.
+    pub data: Map<String, Value>,
 }
 
 impl Message {
     /// Writes the text of a delivery. `public_url` is the address of the dashboard, for a link to the agent.
     pub(super) fn of(delivery: &Delivery, public_url: Option<&str>) -> Self {
         let payload: Value = serde_json::from_str(&delivery.payload).unwrap_or_default();
-        let empty = Map::new();
-        let data = payload.get("data").and_then(Value::as_object).unwrap_or(&empty);
+        let data = payload.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
+        let timestamp = payload.get("timestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
         let text = |member: &str| data.get(member).and_then(Value::as_str).unwrap_or_default();
-        let agent = &delivery.agent_id;
-        let (subject, state_now) = headline(delivery, data);
+        let (subject, state_now) = headline(delivery, &data);
         let details = [
             ("Why", text("reason").to_owned()),
-            ("Conversation", session_name(data).unwrap_or_default().to_owned()),
-            ("Score", score(data)),
-            ("Signals", signals(data)),
-            ("Tools", tools(data)),
-            ("By", actor(data)),
-            ("At", payload.get("timestamp").and_then(Value::as_str).unwrap_or_default().to_owned()),
+            ("Conversation", session_name(&data).unwrap_or_default().to_owned()),
+            ("Score", score(&data)),
+            ("Signals", signals(&data)),
+            ("Tools", tools(&data)),
+            ("By", actor(&data)),
+            ("At", timestamp.clone()),
             ("Now", state_now),
         ];
-        let given = details.into_iter().filter(|(_, value)| !value.is_empty());
-        let mut lines: Vec<_> = given.map(|(label, value)| format!("{label}: {value}")).collect();
-        if let (Some(base), NoticeKind::Paused | NoticeKind::Resumed) = (public_url, delivery.kind) {
-            lines.push(format!("{}/", base.trim_end_matches('/')));
-        }
-        if let (Some(base), false) = (public_url, agent.is_empty()) {
-            let id = percent_encoding::utf8_percent_encode(agent, percent_encoding::NON_ALPHANUMERIC);
-            lines.push(format!("{}/agents/{id}", base.trim_end_matches('/')));
-        }
         // Text from clients must not begin a new line, and so look like a detail of ours.
-        Self { subject: printable(&subject), lines: lines.iter().map(|line| printable(line)).collect() }
+        let given = details.into_iter().filter(|(_, value)| !value.is_empty());
+        let details = given.map(|(label, value)| (label, printable(&value))).collect();
+        let link = public_url.and_then(|base| link(delivery, base.trim_end_matches('/')));
+        Self { subject: printable(&subject), details, link, timestamp, data }
     }
+
+    /// Returns the details as text, one per line, the link last.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let details = self.details.iter().map(|(label, value)| format!("{label}: {value}"));
+        details.chain(self.link.clone()).collect()
+    }
+}
+
+/// Returns the page of the dashboard that a notice is about, if it is about an agent or the fleet.
+fn link(delivery: &Delivery, base: &str) -> Option<String> {
+    if matches!(delivery.kind, NoticeKind::Paused | NoticeKind::Resumed) {
+        return Some(format!("{base}/"));
+    }
+    let id = percent_encoding::utf8_percent_encode(&delivery.agent_id, percent_encoding::NON_ALPHANUMERIC);
+    (!delivery.agent_id.is_empty()).then(|| format!("{base}/agents/{id}"))
 }
 
 /// Returns the subject, and the state that the agent or the conversation is in now.

@@ -18,9 +18,13 @@ mod courier;
 mod email;
 mod guard;
 mod message;
+mod pagerduty;
+mod runtime;
 mod send;
 mod signature;
+mod slack;
 mod target;
+mod teams;
 
 pub use address::is_public;
 pub use email::{Mailer, SmtpError};
@@ -50,7 +54,7 @@ pub struct Alerts {
 pub struct NewRule {
     /// The rule.
     pub rule: AlertRule,
-    /// The key, `whsec_...`, with which the receiver of a webhook verifies signatures.
+    /// The key, `whsec_...`, with which the receiver of a signed channel verifies signatures.
     pub secret: Option<String>,
 }
 
@@ -69,8 +73,9 @@ impl Alerts {
     /// Creates a rule, if its target is allowed.
     pub async fn create_rule(&self, change: RuleChange) -> Result<NewRule> {
         let missing = |field: &str, what: &str| Error::invalid(field, format!("{field} must be {what}"));
-        let channel = change.channel.ok_or_else(|| missing("channel", "webhook, slack or email"))?;
-        let target = change.target.clone().ok_or_else(|| missing("target", "a URL or mail addresses"))?;
+        let channel = change.channel.ok_or_else(|| missing("channel", Channel::WORDS))?;
+        let target =
+            change.target.clone().ok_or_else(|| missing("target", "a URL, a key of PagerDuty or mail addresses"))?;
         self.check(channel, &target).await?;
         let rule = self.service.create_alert_rule(channel, &target, change).await?;
         let secret = rule.secret.as_ref().map(|secret| format!("whsec_{}", STANDARD.encode(secret)));
@@ -100,7 +105,13 @@ impl Alerts {
                 Err(Error::invalid("channel", "email needs an SMTP server: start the sidecar with --smtp-url"))
             }
             Channel::Email => email::recipients(target).map(drop).map_err(refused),
-            Channel::Webhook | Channel::Slack => self.guard.check(target).await.map(drop).map_err(refused),
+            Channel::PagerDuty => {
+                let (url, _) = pagerduty::target(target).map_err(refused)?;
+                self.guard.check(&url).await.map(drop).map_err(refused)
+            }
+            Channel::Webhook | Channel::Slack | Channel::Teams | Channel::Runtime => {
+                self.guard.check(target).await.map(drop).map_err(refused)
+            }
         }
     }
 }

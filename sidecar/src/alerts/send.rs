@@ -6,11 +6,10 @@
 use std::time::Duration;
 
 use reqwest::{Client, Response, StatusCode, header};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::message::Message;
-use super::{Alerts, Guard, backoff, signature};
+use super::{Alerts, Guard, backoff, pagerduty, runtime, signature, slack, teams};
 use crate::http_client;
 use crate::model::{AlertRule, Channel, Delivery, Millis};
 use crate::service::{Attempt, Next, Result};
@@ -57,7 +56,7 @@ impl Alerts {
         let outcome = match (rule, delivery.channel) {
             (None, _) => SendOutcome::failed(None, "the rule has been switched off or deleted"),
             (Some(rule), Channel::Email) => self.mail(&delivery, rule).await,
-            (Some(rule), Channel::Webhook | Channel::Slack) => self.post(&delivery, rule).await,
+            (Some(rule), _) => self.post(&delivery, rule).await,
         };
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let attempt = match outcome {
@@ -87,35 +86,58 @@ impl Alerts {
         mailer.send(&rule.target, &delivery.delivery_id, message).await
     }
 
+    /// Sends the requests of a delivery one after the other. The first that fails ends the attempt.
     async fn post(&self, delivery: &Delivery, rule: &AlertRule) -> SendOutcome {
-        let url = match self.guard.check_literal(&rule.target) {
+        let (target, bodies) = match self.requests(delivery, rule) {
+            Ok(requests) => requests,
+            Err(refused) => return SendOutcome::failed(None, refused),
+        };
+        let url = match self.guard.check_literal(&target) {
             Ok(url) => url,
             Err(refused) => return SendOutcome::failed(None, refused),
         };
-        let request = self.http.post(url).header(header::CONTENT_TYPE, "application/json");
-        let request = match delivery.channel {
-            Channel::Slack => {
-                let message = Message::of(delivery, self.public_url.as_deref());
-                request.body(json!({"text": slack_text(&message)}).to_string())
-            }
-            _ => {
+        let mut last = SendOutcome::failed(None, "there is nothing to send");
+        for body in bodies {
+            let mut request = self.http.post(url.clone()).header(header::CONTENT_TYPE, "application/json");
+            if delivery.channel.is_signed() {
                 let timestamp_s = self.service.now() / 1_000;
                 let secret = rule.secret.as_deref().unwrap_or_default();
-                let signed = signature::sign(secret, &delivery.delivery_id, timestamp_s, &delivery.payload);
-                request
+                let signed = signature::sign(secret, &delivery.delivery_id, timestamp_s, &body);
+                request = request
                     .header("webhook-id", &delivery.delivery_id)
                     .header("webhook-timestamp", timestamp_s)
-                    .header("webhook-signature", signed)
-                    .body(delivery.payload.clone())
+                    .header("webhook-signature", signed);
+            }
+            last = match request.body(body).send().await {
+                Ok(response) => self.outcome_of(&response),
+                Err(error) if error.is_timeout() => {
+                    SendOutcome::failed(None, format!("no answer within {} s", TIMEOUT.as_secs()))
+                }
+                Err(error) => SendOutcome::failed(None, http_client::cause(&error)),
+            };
+            if !matches!(last, SendOutcome::Accepted(_)) {
+                break;
+            }
+        }
+        last
+    }
+
+    /// Returns where the requests of a delivery go, and their bodies. They are the same for every attempt.
+    fn requests(&self, delivery: &Delivery, rule: &AlertRule) -> std::result::Result<(String, Vec<String>), String> {
+        let message = Message::of(delivery, self.public_url.as_deref());
+        let target = rule.target.clone();
+        let body = match delivery.channel {
+            Channel::Webhook | Channel::Email => return Ok((target, vec![delivery.payload.clone()])),
+            Channel::Slack => slack::body(&message),
+            Channel::Teams => teams::body(&message),
+            Channel::Runtime => runtime::body(delivery, &message),
+            Channel::PagerDuty => {
+                let (url, key) = pagerduty::target(&target)?;
+                let events = pagerduty::events(delivery, &message, &key);
+                return Ok((url, events.iter().map(ToString::to_string).collect()));
             }
         };
-        match request.send().await {
-            Ok(response) => self.outcome_of(&response),
-            Err(error) if error.is_timeout() => {
-                SendOutcome::failed(None, format!("no answer within {} s", TIMEOUT.as_secs()))
-            }
-            Err(error) => SendOutcome::failed(None, http_client::cause(&error)),
-        }
+        Ok((target, vec![body.to_string()]))
     }
 
     fn outcome_of(&self, response: &Response) -> SendOutcome {
@@ -136,14 +158,6 @@ impl Alerts {
         let retry_after_s = asked.and_then(|value| backoff::retry_after(value, self.service.now()));
         SendOutcome::Failed { code: Some(code), retry_after_s, error }
     }
-}
-
-/// Writes a message in Slack's syntax. Without the escapes, a reason could contain a link or notify a whole channel.
-fn slack_text(message: &Message) -> String {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let mut lines = vec![format!("*{}*", escape(&message.subject))];
-    lines.extend(message.lines.iter().map(|line| escape(line)));
-    lines.join("\n")
 }
 
 pub(super) fn jitter() -> u8 {

@@ -32,16 +32,21 @@ pub(super) fn url(text: &str, allow_private: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns a target without its secret parts. Whoever knows a Slack URL can post to it, and the query of any URL may hold
-/// a key.
+/// Returns a target without its secret parts. Whoever knows the URL of Slack or Teams can post to it, and the query of any
+/// URL may hold a key.
 pub fn masked(channel: Channel, target: &str) -> String {
-    let Ok(url) = Url::parse(target) else { return target.to_owned() };
+    let Ok(url) = Url::parse(target) else {
+        // Of a key only the end, by which a person can tell one from another.
+        let is_key = channel == Channel::PagerDuty;
+        let end = target.char_indices().rev().nth(3).map_or(0, |(start, _)| start);
+        return if is_key { format!("...{}", target.get(end..).unwrap_or_default()) } else { target.to_owned() };
+    };
     let origin = url.origin().ascii_serialization();
     match channel {
         Channel::Email => target.to_owned(),
-        Channel::Slack => format!("{origin}/..."),
-        Channel::Webhook if url.query().is_some() => format!("{origin}{}?...", url.path()),
-        Channel::Webhook => target.to_owned(),
+        Channel::Slack | Channel::Teams | Channel::PagerDuty => format!("{origin}/..."),
+        Channel::Webhook | Channel::Runtime if url.query().is_some() => format!("{origin}{}?...", url.path()),
+        Channel::Webhook | Channel::Runtime => target.to_owned(),
     }
 }
 
@@ -53,6 +58,10 @@ mod tests {
     fn secret_parts_of_a_target_are_not_shown() {
         for (channel, target, shown) in [
             (Channel::Slack, "https://hooks.slack.com/services/T0/B0/sesame", "https://hooks.slack.com/..."),
+            (Channel::Teams, "https://x.logic.azure.com/workflows/1?sig=sesame", "https://x.logic.azure.com/..."),
+            (Channel::PagerDuty, "open0123456789abcdef0123456789ab", "...89ab"),
+            (Channel::PagerDuty, "https://a.example/v2/enqueue?routing_key=sesame", "https://a.example/..."),
+            (Channel::Runtime, "https://a.example/stop?key=sesame", "https://a.example/stop?..."),
             (Channel::Webhook, "https://a.example/in?key=sesame", "https://a.example/in?..."),
             (Channel::Webhook, "https://a.example/in", "https://a.example/in"),
             (Channel::Email, "ops@a.example", "ops@a.example"),

@@ -14,7 +14,7 @@ use super::problem::{Problem, Result};
 
 /// The size limit of a change made by a person, which has a handful of fields.
 const MAX_OBJECT_BYTES: usize = 64 * 1024;
-/// The size limit of a filter's report, which may list a thousand agents.
+/// The size limit of a filter's report and of a policy file, which may list thousands of agents.
 const MAX_REPORT_BYTES: usize = 1024 * 1024;
 /// How long a client may take to send its body.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
@@ -26,15 +26,29 @@ impl<S: Send + Sync> FromRequest<S> for Object {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let bytes = read(request, MAX_OBJECT_BYTES).await?;
-        if bytes.is_empty() {
-            return Ok(Self(Map::new()));
-        }
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body must be a JSON object")),
-            Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))),
-        }
+        object(&read(request, MAX_OBJECT_BYTES).await?).map(Self)
+    }
+}
+
+/// A policy file: an [`Object`] that may be larger.
+pub(super) struct Document(pub Map<String, Value>);
+
+impl<S: Send + Sync> FromRequest<S> for Document {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        object(&read(request, MAX_REPORT_BYTES).await?).map(Self)
+    }
+}
+
+fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body must be a JSON object")),
+        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))),
     }
 }
 

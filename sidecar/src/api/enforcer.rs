@@ -15,6 +15,7 @@ use super::body::Report;
 use super::params::Params;
 use super::problem::Result;
 use crate::service::{KillReceipt, ObservationReceipt, SyncRequest, Synced};
+use crate::telemetry;
 
 pub(super) async fn sync(State(app): State<App>, mut params: Params) -> Result<Response> {
     let request = SyncRequest {
@@ -30,6 +31,8 @@ pub(super) async fn sync(State(app): State<App>, mut params: Params) -> Result<R
 }
 
 pub(super) async fn kill(State(app): State<App>, Report(report): Report<KillReport>) -> Result<Json<KillReceipt>> {
+    let session = report.session.as_ref();
+    telemetry::describe(&report.agent_id, session.map(|session| session.id.as_ref().unwrap_or(&session.key).as_str()));
     Ok(Json(app.service.take_kill(report).await?))
 }
 

@@ -29,6 +29,7 @@ const COUNTERS: [(&str, &str); 10] = [
     ("kill_switch_auth_failures_total", "Requests without a valid token"),
     ("kill_switch_alert_attempts_total", "Attempts to deliver an alert, by channel and outcome"),
     ("kill_switch_pauses_total", "Pauses of the whole fleet, by cause"),
+    ("kill_switch_policies_applied_total", "Policy files that were applied and changed something"),
     ("kill_switch_connections_evicted_total", "Connections without an identified request that made room for others"),
     ("kill_switch_connections_refused_total", "Connections beyond the limit, which may only check the health"),
 ];

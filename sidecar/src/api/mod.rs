@@ -37,6 +37,7 @@ mod openapi;
 pub(crate) mod page;
 mod params;
 mod pause;
+mod policies;
 pub(crate) mod problem;
 mod sessions;
 mod tokens;
@@ -120,6 +121,9 @@ pub fn routes() -> Vec<Route> {
         route(Method::GET, "/v1/pause", VIEWER, pause::get),
         route(Method::PUT, "/v1/pause", OPERATOR, pause::put),
         route(Method::DELETE, "/v1/pause", OPERATOR, pause::delete),
+        route(Method::GET, "/v1/policies", VIEWER, policies::list),
+        route(Method::GET, "/v1/policies/{name}", VIEWER, policies::export),
+        route(Method::PUT, "/v1/policies/{name}", OPERATOR, policies::apply),
         route(Method::GET, "/v1/tokens", OPERATOR, tokens::list),
         route(Method::POST, "/v1/tokens", OPERATOR, tokens::create),
         route(Method::DELETE, "/v1/tokens/{token_id}", OPERATOR, tokens::revoke),

@@ -71,7 +71,7 @@ impl Params {
     /// Refuses the request if it has a parameter that was not read.
     pub(super) fn finish(self) -> Result<()> {
         let Some(name) = self.0.into_keys().next() else { return Ok(()) };
-        let detail = format!("{} is not a parameter of this listing", name.escape_debug());
+        let detail = format!("{} is not a parameter here", name.escape_debug());
         Err(Problem::invalid(name, detail))
     }
 }

@@ -278,7 +278,7 @@ pub(super) fn tool_rule(given: &str) -> Result<(String, Option<Value>), String> 
 }
 
 /// Builds an object of those fields that have a value.
-fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
+pub(super) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 

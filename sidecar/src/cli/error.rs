@@ -12,9 +12,10 @@ Exit codes:
   1  failure, also of a check of `doctor` or of `replay --expect`
   2  the command line cannot be understood
   3  no token, or one that is not valid or not allowed to do this
-  4  there is no such agent, stopped conversation, token or alert rule
+  4  there is no such agent, stopped conversation, token, alert rule or policy file
   5  refused: a value is out of bounds, or the agent has changed in the meantime
-  6  the server cannot be reached, or its answer makes no sense";
+  6  the server cannot be reached, or its answer makes no sense
+  7  `apply --dry-run` found differences";
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +81,9 @@ pub enum CliError {
         /// Loops that would not have been killed.
         loops_missed: usize,
     },
+    /// `apply --dry-run` found differences. Its output has shown them.
+    #[error("there are differences; without --dry-run they are applied")]
+    Differences,
     /// The server did not start, or a database cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -100,6 +104,7 @@ impl CliError {
             Self::NotFound(_) => 4,
             Self::Refused(_) => 5,
             Self::Unreachable { .. } | Self::Server { .. } => 6,
+            Self::Differences => 7,
         })
     }
 }

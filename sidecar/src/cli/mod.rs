@@ -9,12 +9,15 @@ use crate::serve::{ServeOptions, serve};
 
 mod agents;
 mod alerts;
+mod apply;
 mod client;
 mod compare;
 mod doctor;
 mod error;
 mod events;
+mod export;
 mod fingerprint;
+mod migrate;
 mod output;
 mod pause;
 mod replay;
@@ -41,16 +44,22 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
-    /// List alert rules, send test notices, and list what was delivered
+    /// Create, list and delete alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
     /// Stop nothing for a while: loops are only recorded, at every Envoy
     Pause(pause::PauseOptions),
     /// End the pause: loops are stopped again
     Resume(pause::ResumeOptions),
+    /// Apply a policy file: the settings of agents, and rules for agents that traffic creates
+    Apply(apply::ApplyOptions),
+    /// Print the policies in force as a policy file
+    Export(export::ExportOptions),
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::TokensCommand),
+    /// Carry a database over to another one, such as from SQLite to PostgreSQL
+    Migrate(migrate::MigrateOptions),
     /// Show which recorded runs would have been killed, at which call, and why
     Replay(replay::ReplayOptions),
     /// Show a text as the detector sees it: normalised, and as a hash
@@ -76,7 +85,10 @@ impl Cli {
             Command::Alerts(command) => command.run().await,
             Command::Pause(options) => options.run().await,
             Command::Resume(options) => options.run().await,
+            Command::Apply(options) => options.run().await,
+            Command::Export(options) => options.run().await,
             Command::Tokens(command) => command.run().await,
+            Command::Migrate(options) => options.run().await,
             Command::Replay(options) => options.run(),
             Command::Fingerprint(options) => options.run(),
             Command::Compare(options) => options.run(),

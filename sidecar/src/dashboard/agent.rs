@@ -16,7 +16,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
-use super::{Dashboard, events, sessions, tools};
+use super::{Dashboard, events, sessions, show, tools};
 use crate::api::problem::status;
 use crate::model::{Event, EventType};
 use crate::service::{Change, Error, Names};
@@ -68,6 +68,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
                     p.meta {
                         span.id { bdi { (agent.id()) } } " " (badge(&agent))
                         " last seen " (ago_or(agent.last_seen_ms, now_ms, "never"))
+                        @if let Some(source) = show::policy_file(&agent) { " · " (source) }
                     }
                 }
                 @if agent.policy.active && visitor.who.may_change() {

@@ -152,6 +152,7 @@ fn switch(agent: &Agent) -> Markup {
         } @else {
             span.switch.off { "Off" }
         }
+        @if let Some(file) = &agent.managed_by { span.faint { " · file " bdi { (file) } } }
     }
 }
 

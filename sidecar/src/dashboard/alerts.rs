@@ -118,9 +118,12 @@ fn button(rule: &AlertRule, visitor: &Visitor, act: &str, text: &str) -> Markup 
     }
 }
 
-const CHANNELS: [(Channel, &str); 3] = [
+const CHANNELS: [(Channel, &str); 6] = [
     (Channel::Webhook, "Webhook, signed (Standard Webhooks)"),
     (Channel::Slack, "Slack-compatible webhook"),
+    (Channel::Teams, "Microsoft Teams (Workflows webhook)"),
+    (Channel::PagerDuty, "PagerDuty (Events API v2)"),
+    (Channel::Runtime, "Stop the agent's own runtime (signed POST)"),
     (Channel::Email, "Email"),
 ];
 
@@ -160,9 +163,12 @@ fn rule_form(feedback: &AlertFeedback, has_mail: bool, visitor: &Visitor) -> Mar
                     }
                 }
                 div.field {
-                    label for="target" { "URL or email addresses" }
+                    label for="target" { "URL, integration key or email addresses" }
                     input #target type="text" name="target" required value=(text("target"))
                         placeholder="https://example.com/hooks/kill-switch";
+                    p.hint {
+                        "For PagerDuty the integration key of an Events API v2 integration; otherwise an https URL."
+                    }
                 }
                 div.field {
                     label for="agent_id" { "Agent" }

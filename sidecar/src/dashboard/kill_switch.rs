@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::layout::form_key;
 use super::query::{Fields, agent_path, query};
-use super::show::{clock, number};
+use super::show::{clock, number, policy_file};
 use super::tools;
 use super::visitor::Visitor;
 use crate::model::Agent;
@@ -77,6 +77,12 @@ pub(super) fn card(agent: &Agent, feedback: &AgentFeedback, visitor: &Visitor) -
                 p.hint {
                     "This agent's calls are not checked. You can change the settings now; they take effect when you "
                     "switch the kill switch on."
+                }
+            }
+            @if let Some(source) = policy_file(agent) {
+                p.notice #managed {
+                    "These settings come from the " (source) ". You can change them here, but the next "
+                    code { "kill-switch apply" } " of that file overwrites it. For a lasting change, edit the file."
                 }
             }
             form.stack method="post" action={ (path) "/settings" } data-preview={ (path) "/preview" } {

@@ -71,6 +71,15 @@ pub(super) fn number(number: f64) -> String {
     if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:.1}") }
 }
 
+/// Says which policy file the settings of an agent come from, and by which rule. `None` if no file manages the agent.
+pub(super) fn policy_file(agent: &Agent) -> Option<Markup> {
+    let file = agent.managed_by.as_ref()?;
+    Some(html! {
+        "policy file " bdi { (file) }
+        @if let Some(rule) = &agent.managed_rule { ", rule " bdi { (rule) } }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

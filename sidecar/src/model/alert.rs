@@ -12,8 +12,36 @@ words! {
         Webhook = "webhook",
         /// A POST request that Slack, Mattermost and compatible services understand.
         Slack = "slack",
+        /// An Adaptive Card for a webhook of the Workflows app of Microsoft Teams.
+        Teams = "teams",
+        /// An event for the Events API v2 of PagerDuty.
+        PagerDuty = "pagerduty",
+        /// A signed POST request that tells whatever runs the agent to stop it.
+        Runtime = "runtime",
         /// An email.
         Email = "email",
+    }
+}
+
+impl Channel {
+    /// The words of all channels, for messages.
+    pub const WORDS: &str = "webhook, slack, teams, pagerduty, runtime or email";
+
+    /// Whether requests of this channel are signed with a secret that the rule gets when it is created.
+    pub fn is_signed(self) -> bool {
+        matches!(self, Self::Webhook | Self::Runtime)
+    }
+
+    /// Whether notices of this kind are sent. A runtime is told only of kills and of what ends them: a block ends by itself,
+    /// and a dry run must stop nothing.
+    pub fn announces(self, kind: NoticeKind) -> bool {
+        self != Self::Runtime || matches!(kind, NoticeKind::KillSwitch | NoticeKind::Activated | NoticeKind::Test)
+    }
+
+    /// Whether notices of the same kind about the same agent are held back for a while. PagerDuty itself makes one incident
+    /// of them, and a runtime must be told of every kill.
+    pub fn has_cooldown(self) -> bool {
+        !matches!(self, Self::PagerDuty | Self::Runtime)
     }
 }
 
@@ -28,8 +56,8 @@ pub struct AlertRule {
     pub agent_id: Option<String>,
     /// How notices are delivered.
     pub channel: Channel,
-    /// Where notices are delivered to: a URL, or email addresses separated by commas. The URL of a Slack webhook is a
-    /// secret by itself.
+    /// Where notices are delivered to: a URL, the integration key of PagerDuty, or email addresses separated by commas. The
+    /// URLs of Slack and Teams are secrets by themselves.
     pub target: String,
     /// The secret that webhooks are signed with.
     pub secret: Option<Vec<u8>>,

@@ -13,11 +13,13 @@ use serde_json::{Map, Value};
 
 mod alert;
 mod pause;
+mod policy_rule;
 mod session;
 mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 pub use pause::{Pause, PauseCause};
+pub use policy_rule::PolicyRule;
 pub use session::{SessionStop, session_name};
 use words::words;
 
@@ -40,6 +42,10 @@ pub struct Agent {
     /// When the latest traffic was seen.
     #[serde(rename = "last_seen", serialize_with = "serialize_rfc3339")]
     pub last_seen_ms: Option<Millis>,
+    /// The policy file that the settings come from, if any.
+    pub managed_by: Option<String>,
+    /// The pattern of the file's rule that gave the agent its settings. `None` if the file names the agent itself.
+    pub managed_rule: Option<String>,
     /// The revision of the last change. Assigned by the store.
     #[serde(skip)]
     pub rev: u64,
@@ -79,6 +85,8 @@ impl Agent {
             name: String::new(),
             first_seen_ms: None,
             last_seen_ms: None,
+            managed_by: None,
+            managed_rule: None,
             rev: 0,
             discovered: false,
             deleted: false,
@@ -120,6 +128,9 @@ words! {
         Paused = "paused",
         /// The pause ended.
         Resumed = "resumed",
+        /// A policy file was applied and changed something. This event is about the whole file, and about no single
+        /// agent.
+        PoliciesApplied = "policies_applied",
     }
 }
 

@@ -42,6 +42,9 @@ pub enum ServeError {
         /// The value of `--log`.
         given: String,
     },
+    /// The settings of OpenTelemetry are wrong.
+    #[error("telemetry: {0}")]
+    Telemetry(String),
     /// The SMTP settings are wrong.
     #[error(transparent)]
     Smtp(#[from] crate::alerts::SmtpError),

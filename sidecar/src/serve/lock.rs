@@ -11,7 +11,7 @@ use std::path::Path;
 use super::ServeError;
 
 /// Takes the lock, which is held as long as the returned file is open.
-pub(super) fn hold(path: &Path) -> Result<File, ServeError> {
+pub(crate) fn hold(path: &Path) -> Result<File, ServeError> {
     let cannot = |reason: String| ServeError::File { path: path.to_owned(), reason };
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

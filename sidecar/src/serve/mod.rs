@@ -21,6 +21,7 @@ use crate::clock::system_clock;
 use crate::dashboard::Dashboard;
 use crate::service::{Limits, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
+use crate::telemetry::Telemetry;
 
 mod alerts;
 mod connections;
@@ -34,6 +35,7 @@ mod tls;
 mod tokens;
 
 pub use error::ServeError;
+pub(crate) use lock::hold as hold_lock;
 
 /// How often the tokens are read again, in case another process has created or revoked one.
 const TOKEN_RELOAD: Duration = Duration::from_secs(2);
@@ -150,6 +152,10 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let cannot_open = |source| ServeError::Database { location: options.db.clone(), source };
     let store = options.db.open().await.map_err(cannot_open)?;
     let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
+    let telemetry = Telemetry::from_environment().map_err(ServeError::Telemetry)?;
+    if let Some(telemetry) = &telemetry {
+        telemetry.follow(&service);
+    }
     let alerts = options.alerts.alerts(&service)?;
     let mut notices = tokens::prepare(&service, options.token_dir.as_deref()).await?;
     notices.extend(dashboard::prepare(&service, options.token_dir.as_deref()).await?);
@@ -168,6 +174,10 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
     let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
+    let app = match &telemetry {
+        Some(telemetry) => telemetry.trace(app),
+        None => app,
+    };
     let max_connections = connections::limit(options.max_connections);
     let (idle_timeout, trusted_proxies) = (options.idle_timeout, options.trusted_proxies);
     tracing::info!(max_connections, ?idle_timeout, ?trusted_proxies, "accepting connections");
@@ -186,6 +196,9 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         task.abort();
     }
     store.close().await;
+    if let Some(telemetry) = telemetry {
+        telemetry.stop().await;
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -115,17 +115,10 @@ impl Service {
     /// the agent and whether it is new.
     pub async fn put_agent(&self, agent_id: &str, change: &Change, caller: &Caller) -> Result<(Agent, bool)> {
         let edit = self.edit(agent_id, caller).await?;
-        let mut agent = Agent::new(agent_id, next_generation(edit.last_generation));
-        if let Some(before) = &edit.before {
-            // Only settings are replaced by their defaults. State and history stay.
-            let state = &before.policy;
-            agent.policy.active = state.active;
-            agent.policy.deactivated_by = state.deactivated_by;
-            agent.policy.generation = state.generation;
-            agent.policy.reason.clone_from(&state.reason);
-            agent.first_seen_ms = before.first_seen_ms;
-            agent.last_seen_ms = before.last_seen_ms;
-        }
+        let mut agent = match &edit.before {
+            Some(before) => with_defaults(before),
+            None => Agent::new(agent_id, next_generation(edit.last_generation)),
+        };
         change.apply(&mut agent)?;
         let is_new = edit.before.is_none();
         Ok((self.save_settings(edit, agent).await?, is_new))
@@ -172,6 +165,7 @@ impl Service {
         let edit = self.edit(agent_id, caller).await?;
         let mut agent = edit.existing()?;
         agent.deleted = true;
+        (agent.managed_by, agent.managed_rule) = (None, None);
         self.save(edit, agent, EventType::Deleted, (&Note::default(), json!({}))).await?;
         self.observations.forget(agent_id);
         Ok(())
@@ -251,6 +245,16 @@ impl Edit {
     pub(super) fn existing(&self) -> Result<Agent> {
         self.before.clone().ok_or_else(|| Error::no_agent(&self.agent_id))
     }
+}
+
+/// Returns the agent with the defaults of all its settings. Its state and its history stay.
+pub(super) fn with_defaults(before: &Agent) -> Agent {
+    let state = &before.policy;
+    let mut agent = Agent::new(before.id(), state.generation);
+    agent.policy.active = state.active;
+    agent.policy.deactivated_by = state.deactivated_by;
+    agent.policy.reason.clone_from(&state.reason);
+    Agent { policy: agent.policy, name: String::new(), ..before.clone() }
 }
 
 /// Returns the generation that a new agent starts with. It is higher than that of a deleted agent with the same id, so

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::check_agent_id;
 use super::answer_loops;
+use super::policies::govern_new;
 use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
 use crate::clock::rfc3339;
@@ -147,6 +148,7 @@ impl Service {
         if is_new {
             self.check_room(tx, agent.id()).await?;
             agent.discovered = true;
+            govern_new(agent, &tx.policy_rules().await?);
         }
         let before = agent.policy.clone();
         // A higher generation means that this database was restored from an older backup.

@@ -4,7 +4,7 @@
 //! transaction of the store. Waiting polls are woken only after the commit, so that nobody is told of a state that a
 //! crash could undo.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
@@ -16,6 +16,7 @@ use crate::store::{EventQuery, Store, StoreError, Tx};
 mod access;
 mod agents;
 mod answer_loops;
+mod apply;
 mod envoys;
 mod error;
 mod follow;
@@ -23,6 +24,7 @@ mod kills;
 mod notices;
 mod observations;
 mod pause;
+mod policies;
 mod preview;
 mod readiness;
 mod retention;
@@ -35,6 +37,7 @@ mod tokens;
 mod tools;
 
 pub use agents::{Caller, Note, Precondition};
+pub use apply::{AgentStep, Applied, Apply, RuleStep, Step};
 pub use envoys::EnvoyView;
 pub(crate) use envoys::SHARE;
 pub use error::{Error, Result};
@@ -43,6 +46,7 @@ pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
 pub use pause::PauseRequest;
+pub use policies::{Policies, PolicyFile};
 pub use preview::Preview;
 pub use readiness::NotReady;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
@@ -89,6 +93,9 @@ impl Default for Limits {
     }
 }
 
+/// Is called with the events of a transaction. What it returns is called after the commit, and dropped if that fails.
+pub(crate) type EventSink = Box<dyn Fn(Vec<Event>) -> Box<dyn FnOnce() + Send> + Send + Sync>;
+
 /// The rules of the sidecar, over a store.
 pub struct Service {
     store: Arc<Store>,
@@ -104,6 +111,7 @@ pub struct Service {
     answer_loops: answer_loops::AnswerLoops,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
+    event_sink: OnceLock<EventSink>,
     /// Limits how many passwords are hashed at once: each takes a processor and 19 MB for a moment.
     hashing: Semaphore,
 }
@@ -127,6 +135,7 @@ impl Service {
             answer_loops: answer_loops::AnswerLoops::default(),
             keyring,
             readiness: readiness::Probe::default(),
+            event_sink: OnceLock::new(),
             hashing: Semaphore::new(2),
         })
     }
@@ -144,6 +153,11 @@ impl Service {
     /// Returns a receiver whose value changes whenever agents, scores, events or deliveries may have changed.
     pub fn heartbeat(&self) -> watch::Receiver<u64> {
         self.heartbeat.subscribe()
+    }
+
+    /// Passes every event that is recorded from now on to a sink. The first sink stays.
+    pub(crate) fn set_event_sink(&self, sink: EventSink) {
+        let _ = self.event_sink.set(sink);
     }
 
     fn beat(&self) {
@@ -182,10 +196,15 @@ impl Service {
     /// Commits, then wakes the polls that wait for `rev`.
     ///
     /// This happens in a task of its own, so that filters are told of the change even if the caller is cancelled.
-    async fn commit(&self, tx: Tx, rev: u64) -> Result<()> {
+    async fn commit(&self, mut tx: Tx, rev: u64) -> Result<()> {
         let (latest, heartbeat) = (self.rev.clone(), self.heartbeat.clone());
+        let events = tx.take_events();
+        let after_commit = self.event_sink.get().map(|sink| sink(events));
         let committed = tokio::spawn(async move {
             tx.commit().await?;
+            if let Some(after_commit) = after_commit {
+                after_commit();
+            }
             publish(&latest, rev);
             beat(&heartbeat);
             Ok::<_, StoreError>(())

@@ -107,6 +107,9 @@ impl Service {
     async fn notice(&self, tx: &mut Tx, rule: &AlertRule, event: &Event) -> Result<Option<Delivery>> {
         const LOOPS: [NoticeKind; 3] = [NoticeKind::KillSwitch, NoticeKind::Blocked, NoticeKind::WouldKill];
         let Some(kind) = NoticeKind::of(event.body.event_type) else { return Ok(None) };
+        if !rule.channel.announces(kind) {
+            return Ok(None);
+        }
         let agent_id = event.body.agent_id.as_str();
         let told = |last: Option<Delivery>| last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
         let name = tx.agent(agent_id).await?.map(|agent| agent.name).unwrap_or_default();
@@ -129,7 +132,7 @@ impl Service {
         let last = tx.last_sent(&delivery).await?;
         let cooldown_ms = Millis::from(rule.cooldown_seconds) * 1_000;
         // The last one may seem to lie ahead, if the clock was set back since.
-        if last.is_some_and(|last_ms| self.now().abs_diff(last_ms) < cooldown_ms) {
+        if rule.channel.has_cooldown() && last.is_some_and(|last_ms| self.now().abs_diff(last_ms) < cooldown_ms) {
             delivery.status = DeliveryStatus::HeldBack;
             delivery.last_error = format!("within the cooldown of {} s", rule.cooldown_seconds);
         }

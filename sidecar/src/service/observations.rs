@@ -6,7 +6,8 @@
 //! yet. Observations may be lost: those in memory are lost in a crash, and those that cannot be written are dropped.
 //!
 //! An unknown id creates an agent with the kill switch off, but only up to a limit. Ids come from clients, and a client
-//! that invents them must not fill the database or, through sync, the memory of the filters.
+//! that invents them must not fill the database or, through sync, the memory of the filters. If a rule of a policy file
+//! matches the id, the agent gets the rule's settings in the same transaction.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ use agent_kill_switch::wire::{AgentObservation, Observations, ScoreSample};
 use serde::Serialize;
 
 use super::agents::next_generation;
+use super::policies::govern_new;
 use super::{Result, Service};
 use crate::model::{Agent, Millis};
 use crate::store::Tx;
@@ -207,6 +209,7 @@ impl Service {
         }
         let mut agent = Agent::new(agent_id, next_generation(former_generation));
         agent.discovered = true;
+        govern_new(&mut agent, &tx.policy_rules().await?);
         Ok(Existence::Created(tx.save_agent(&agent).await?))
     }
 }

@@ -47,7 +47,7 @@ impl RuleChange {
                 "agent_id" => change.agent_id = Some(agent(field, value)?),
                 "channel" => {
                     let channel = value.as_str().and_then(Channel::parse);
-                    change.channel = Some(channel.ok_or_else(|| must_be(field, value, "webhook, slack or email"))?);
+                    change.channel = Some(channel.ok_or_else(|| must_be(field, value, Channel::WORDS))?);
                 }
                 "target" => change.target = Some(target(field, value)?),
                 "cooldown_seconds" => change.cooldown_seconds = Some(cooldown(field, value)?),
@@ -84,8 +84,12 @@ fn agent(field: &str, value: &Value) -> Result<Option<String>> {
 }
 
 fn target(field: &str, value: &Value) -> Result<String> {
-    let refused =
-        || Error::invalid(field, format!("{field} must be a URL or mail addresses, at most {MAX_TARGET} bytes"));
+    let refused = || {
+        Error::invalid(
+            field,
+            format!("{field} must be a URL, a key of PagerDuty or mail addresses, at most {MAX_TARGET} bytes"),
+        )
+    };
     let text = value.as_str().map(str::trim).ok_or_else(refused)?;
     if text.is_empty() || text.len() > MAX_TARGET || text.chars().any(char::is_control) {
         return Err(refused());
@@ -121,7 +125,7 @@ impl Service {
         Ok(self.store.deliveries(query).await?)
     }
 
-    /// Creates a rule whose target was checked before. For a webhook, the returned rule contains the secret, which is
+    /// Creates a rule whose target was checked before. For a signed channel, the returned rule contains the secret, which is
     /// shown only now.
     pub(crate) async fn create_alert_rule(
         &self,
@@ -129,10 +133,7 @@ impl Service {
         target: &str,
         change: RuleChange,
     ) -> Result<AlertRule> {
-        let secret = match channel {
-            Channel::Webhook => Some(random_bytes::<32>()?.to_vec()),
-            Channel::Slack | Channel::Email => None,
-        };
+        let secret = if channel.is_signed() { Some(random_bytes::<32>()?.to_vec()) } else { None };
         let mut rule = AlertRule {
             rule_id: random_hex::<6>()?,
             name: String::new(),

@@ -27,6 +27,8 @@ pub enum Names {
     /// The shorter names of the `/kill-switch` resource, such as `window_size`. The names of the agent are understood
     /// too.
     KillSwitch,
+    /// The names in a policy file: those of [`Names::KillSwitch`], and the name of the agent.
+    File,
 }
 
 /// The settings to change. A setting that is absent keeps its value.
@@ -56,7 +58,7 @@ impl Change {
         for (given, value) in body {
             let field = canonical(given, names);
             match field {
-                "name" if names == Names::Agent => change.name = Some(name(field, value)?),
+                "name" if names != Names::KillSwitch => change.name = Some(name(field, value)?),
                 "kill_switch_enabled" => change.enabled = Some(boolean(field, value)?),
                 "kill_switch_window_size" => {
                     change.window_size = Some(whole(field, value, MIN_WINDOW_SIZE, MAX_WINDOW_SIZE)?);
@@ -162,13 +164,21 @@ pub(super) fn difference(before: &Agent, after: &Agent) -> Map<String, Value> {
         .collect()
 }
 
+/// The settings whose names are shorter in the `/kill-switch` resource and in policy files.
+const SHORT: [(&str, &str); 3] = [
+    ("enabled", "kill_switch_enabled"),
+    ("window_size", "kill_switch_window_size"),
+    ("threshold", "kill_switch_threshold"),
+];
+
 fn canonical(field: &str, names: Names) -> &str {
-    match (names, field) {
-        (Names::KillSwitch, "enabled") => "kill_switch_enabled",
-        (Names::KillSwitch, "window_size") => "kill_switch_window_size",
-        (Names::KillSwitch, "threshold") => "kill_switch_threshold",
-        _ => field,
-    }
+    let long = SHORT.iter().find(|(short, _)| names != Names::Agent && *short == field);
+    long.map_or(field, |(_, long)| long)
+}
+
+/// Returns the name that a policy file uses for a setting.
+pub(super) fn short(field: &str) -> &str {
+    SHORT.iter().find(|(_, long)| *long == field).map_or(field, |(short, _)| short)
 }
 
 fn not_settable(field: &str) -> Error {

@@ -35,7 +35,7 @@ fn select(rest: &'static str) -> Statement {
     let columns = "SELECT agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
          kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds, idle_reset_seconds,
          scope, session_stop_seconds, escalate_after, answer_loop, tools, kill_reason, first_seen_ms, last_seen_ms, rev,
-         discovered, deleted
+         discovered, deleted, managed_by, managed_rule
          FROM agents";
     Statement::new(columns).push(rest)
 }
@@ -67,6 +67,8 @@ fn agent(row: &Row) -> Result<Agent> {
         name: row.text("name")?,
         first_seen_ms: row.optional_integer("first_seen_ms")?,
         last_seen_ms: row.optional_integer("last_seen_ms")?,
+        managed_by: row.get("managed_by")?,
+        managed_rule: row.get("managed_rule")?,
         rev: row.integer("rev")?,
         discovered: row.get("discovered")?,
         deleted: row.get("deleted")?,
@@ -128,6 +130,11 @@ impl Tx {
         self.connection().optional_row(statement).await?.as_ref().map(agent).transpose()
     }
 
+    /// Returns all agents and tombstones, in the order of their ids.
+    pub async fn all_agents(&mut self) -> Result<Vec<Agent>> {
+        self.connection().rows(select("ORDER BY agent_id")).await?.iter().map(agent).collect()
+    }
+
     /// Takes the next revision. Filters that know an older one are told what has changed.
     pub(super) async fn next_revision(&mut self) -> Result<u64> {
         let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
@@ -142,9 +149,9 @@ impl Tx {
             "INSERT INTO agents (agent_id, name, active, deactivated_by, generation, kill_switch_enabled,
                  kill_switch_window_size, kill_switch_threshold, action, counting, retry_after_seconds,
                  idle_reset_seconds, scope, session_stop_seconds, escalate_after, answer_loop, tools, kill_reason,
-                 first_seen_ms, last_seen_ms, rev, discovered, deleted)
+                 first_seen_ms, last_seen_ms, rev, discovered, deleted, managed_by, managed_rule)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-                 $23)
+                 $23, $24, $25)
              ON CONFLICT (agent_id) DO UPDATE SET name = excluded.name, active = excluded.active,
                  deactivated_by = excluded.deactivated_by, generation = excluded.generation,
                  kill_switch_enabled = excluded.kill_switch_enabled,
@@ -155,7 +162,8 @@ impl Tx {
                  session_stop_seconds = excluded.session_stop_seconds, escalate_after = excluded.escalate_after,
                  answer_loop = excluded.answer_loop, tools = excluded.tools, kill_reason = excluded.kill_reason,
                  first_seen_ms = excluded.first_seen_ms, last_seen_ms = excluded.last_seen_ms, rev = excluded.rev,
-                 discovered = excluded.discovered, deleted = excluded.deleted",
+                 discovered = excluded.discovered, deleted = excluded.deleted, managed_by = excluded.managed_by,
+                 managed_rule = excluded.managed_rule",
         )
         .bind(&policy.agent_id)
         .bind(&agent.name)
@@ -179,7 +187,9 @@ impl Tx {
         .bind(agent.last_seen_ms)
         .bind(rev)
         .bind(agent.discovered)
-        .bind(agent.deleted);
+        .bind(agent.deleted)
+        .bind(agent.managed_by.as_deref())
+        .bind(agent.managed_rule.as_deref());
         self.connection().run(statement).await?;
         Ok(rev)
     }

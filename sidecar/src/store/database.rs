@@ -80,4 +80,14 @@ pub struct Dialect {
     pub and_unclaimed: &'static str,
     /// A further assignment that gives up the claim on a delivery.
     pub and_release_claim: &'static str,
+    /// Lists the names of all tables but those of the migrations.
+    pub tables: &'static str,
+    /// Lists name and type of the columns of the table `$1`.
+    pub columns: &'static str,
+    /// What an INSERT needs before VALUES in order to give a row its number.
+    pub overriding: &'static str,
+    /// Reads the last number that the database gave to a row of a table, in a column, if it knows that.
+    pub last_number: fn(&'static str, &'static str) -> Statement,
+    /// Sets the last number that the database gave to a row of a table, in a column.
+    pub set_last_number: fn(&'static str, &'static str, u64) -> Vec<Statement>,
 }

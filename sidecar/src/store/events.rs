@@ -101,7 +101,9 @@ impl Tx {
         .bind(&event.actor)
         .bind(&event.reason)
         .bind(serde_json::Value::Object(event.detail.clone()).to_string());
-        self.connection().row(statement).await?.integer("id")
+        let id = self.connection().row(statement).await?.integer("id")?;
+        self.events.push(Event { id, body: event.clone() });
+        Ok(id)
     }
 
     /// Puts an event into the outbox, where it waits to become alerts until `expires_ms`.

@@ -4,32 +4,36 @@
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
-/// A name and its SQL.
-type Step = (&'static str, &'static str);
+/// A number, a name and its SQL. A number that is missing is one that only the other database has, or none at all.
+type Step = (i64, &'static str, &'static str);
 
-pub(super) const SQLITE: [Step; 6] = [
-    ("initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
-    ("alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
-    ("access", include_str!("../../migrations/sqlite/0003_access.sql")),
-    ("sessions", include_str!("../../migrations/sqlite/0004_sessions.sql")),
-    ("pause", include_str!("../../migrations/sqlite/0005_pause.sql")),
-    ("tools_and_answer_loop", include_str!("../../migrations/sqlite/0006_tools_and_answer_loop.sql")),
+pub(super) const SQLITE: [Step; 8] = [
+    (1, "initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
+    (2, "alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
+    (3, "access", include_str!("../../migrations/sqlite/0003_access.sql")),
+    (4, "sessions", include_str!("../../migrations/sqlite/0004_sessions.sql")),
+    (5, "pause", include_str!("../../migrations/sqlite/0005_pause.sql")),
+    (6, "tools_and_answer_loop", include_str!("../../migrations/sqlite/0006_tools_and_answer_loop.sql")),
+    (10, "files", include_str!("../../migrations/sqlite/0010_files.sql")),
+    (11, "alert targets", include_str!("../../migrations/sqlite/0011_alert_targets.sql")),
 ];
 
-pub(super) const POSTGRES: [Step; 7] = [
-    ("initial", include_str!("../../migrations/postgres/0001_initial.sql")),
-    ("alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
-    ("access", include_str!("../../migrations/postgres/0003_access.sql")),
-    ("envoys", include_str!("../../migrations/postgres/0004_envoys.sql")),
-    ("sessions", include_str!("../../migrations/postgres/0005_sessions.sql")),
-    ("pause", include_str!("../../migrations/postgres/0006_pause.sql")),
-    ("tools_and_answer_loop", include_str!("../../migrations/postgres/0007_tools_and_answer_loop.sql")),
+pub(super) const POSTGRES: [Step; 9] = [
+    (1, "initial", include_str!("../../migrations/postgres/0001_initial.sql")),
+    (2, "alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
+    (3, "access", include_str!("../../migrations/postgres/0003_access.sql")),
+    (4, "envoys", include_str!("../../migrations/postgres/0004_envoys.sql")),
+    (5, "sessions", include_str!("../../migrations/postgres/0005_sessions.sql")),
+    (6, "pause", include_str!("../../migrations/postgres/0006_pause.sql")),
+    (7, "tools_and_answer_loop", include_str!("../../migrations/postgres/0007_tools_and_answer_loop.sql")),
+    (10, "files", include_str!("../../migrations/postgres/0010_files.sql")),
+    (11, "alert targets", include_str!("../../migrations/postgres/0011_alert_targets.sql")),
 ];
 
-/// Returns a migrator for the steps, which it numbers from 1.
+/// Returns a migrator for the steps.
 pub(super) fn migrator(steps: &[Step]) -> Migrator {
-    let migration = |(version, (name, sql)): (i64, &Step)| {
-        Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+    let migration = |(number, name, sql): &Step| {
+        Migration::new(*number, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations((1..).zip(steps).map(migration).collect())
+    Migrator::with_migrations(steps.iter().map(migration).collect())
 }

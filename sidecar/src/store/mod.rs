@@ -7,12 +7,13 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `stops`, `pause`, `access` and `alerts`. The statements are the same for SQLite and PostgreSQL. What the two do differently
-//! is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in `tests/it/store.rs` runs against both.
+//! `scores`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
+//! PostgreSQL. What the two do differently is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in
+//! `tests/it/store.rs` runs against both.
 
 use std::path::Path;
 
-use crate::model::{Millis, SeenEnvoy};
+use crate::model::{Event, Millis, SeenEnvoy};
 
 mod access;
 mod agents;
@@ -23,12 +24,14 @@ mod events;
 mod location;
 mod migrations;
 mod pause;
+mod policy_rules;
 mod postgres;
 mod row;
 mod scores;
 mod sqlite;
 mod statement;
 mod stops;
+mod transfer;
 
 pub use access::Session;
 pub use agents::AgentQuery;
@@ -43,6 +46,7 @@ pub use row::Row;
 pub use sqlite::Sqlite;
 pub use statement::Statement;
 pub use stops::StopQuery;
+pub use transfer::TransferError;
 
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -97,7 +101,8 @@ impl Store {
 
     /// Starts a transaction once every other writer is done.
     pub async fn begin(&self) -> Result<Tx> {
-        Ok(Tx { transaction: self.database.begin().await?, dialect: self.database.dialect() })
+        let (transaction, dialect) = (self.database.begin().await?, self.database.dialect());
+        Ok(Tx { transaction, dialect, events: Vec::new() })
     }
 
     /// Returns epoch and revision.
@@ -131,9 +136,16 @@ impl Store {
 pub struct Tx {
     transaction: Box<dyn Transaction>,
     dialect: &'static Dialect,
+    /// The events that were appended.
+    events: Vec<Event>,
 }
 
 impl Tx {
+    /// Returns the events that were appended since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
     /// Makes every change of the transaction permanent.
     pub async fn commit(self) -> Result<()> {
         self.transaction.commit().await

@@ -2,8 +2,9 @@
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Decode, Error as SqlxError, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Decode, Error as SqlxError, Postgres, Row as _, Sqlite, Type, TypeInfo as _, ValueRef};
 
+use super::transfer::Value;
 use super::{Result, StoreError};
 
 /// One row of a result.
@@ -27,6 +28,33 @@ impl Row {
         value.map_err(|error| match error {
             SqlxError::ColumnDecode { source, .. } => StoreError::Corrupt { column, value: source.to_string() },
             other => other.into(),
+        })
+    }
+
+    /// Reads a value of any type that our tables have, by the place of its column.
+    pub(super) fn value(&self, index: usize) -> Result<Value> {
+        let (name, is_null) = match self {
+            Self::Sqlite(row) => described(row.try_get_raw(index)?),
+            Self::Postgres(row) => described(row.try_get_raw(index)?),
+        };
+        Ok(match name.as_str() {
+            _ if is_null => Value::Null,
+            "INTEGER" | "INT8" => Value::Integer(self.at(index)?),
+            "REAL" | "FLOAT8" => Value::Real(self.at(index)?),
+            "TEXT" => Value::Text(self.at(index)?),
+            "BLOB" | "BYTEA" => Value::Bytes(self.at(index)?),
+            "BOOL" => Value::Boolean(self.at(index)?),
+            _ => return Err(StoreError::Corrupt { column: "a table", value: format!("a value of the type {name}") }),
+        })
+    }
+
+    fn at<T>(&self, index: usize) -> Result<T>
+    where
+        for<'r> T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>,
+    {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(index)?,
+            Self::Postgres(row) => row.try_get(index)?,
         })
     }
 
@@ -61,6 +89,11 @@ impl Row {
         let word = self.text(column)?;
         parse(&word).ok_or(StoreError::Corrupt { column, value: word })
     }
+}
+
+/// Returns the name of a value's type, and whether the value is null.
+fn described<'r>(value: impl ValueRef<'r>) -> (String, bool) {
+    (value.type_info().name().to_owned(), value.is_null())
 }
 
 fn missing(column: &'static str) -> StoreError {

@@ -30,6 +30,12 @@ impl Statement {
         Self { sql: Cow::Borrowed(sql), arguments: Vec::new() }
     }
 
+    /// Like [`Statement::new`], for a text with names of tables and columns in it. They must come from this program or from
+    /// the database's own catalogue.
+    pub(super) fn named(sql: String) -> Self {
+        Self { sql: Cow::Owned(sql), arguments: Vec::new() }
+    }
+
     /// Gives the next numbered argument in the text its value.
     pub(super) fn bind(mut self, argument: impl Into<Argument>) -> Self {
         self.arguments.push(argument.into());

@@ -16,7 +16,7 @@ async fn defaults_are_off_window_20_threshold_10() {
             "kill_switch_enabled": false, "kill_switch_window_size": 20, "kill_switch_threshold": 10.0,
             "action": "deactivate", "counting": "progress", "retry_after_seconds": 60, "idle_reset_seconds": 120,
             "scope": "agent", "session_stop_seconds": 3600, "escalate_after": 5, "answer_loop": "observe", "tools": {},
-            "first_seen": null, "last_seen": null,
+            "first_seen": null, "last_seen": null, "managed_by": null, "managed_rule": null,
         })
     );
 }

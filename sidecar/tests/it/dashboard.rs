@@ -355,3 +355,25 @@ async fn all_events_or_those_that_match_are_exported() {
     let csv = visitor.get("/events/export?format=csv&event_type=blocked").await.text().await.unwrap();
     assert!(csv.contains(",13.0,10.0,chat-1,"), "{csv}");
 }
+
+#[tokio::test]
+async fn an_agent_that_a_file_manages_says_so_and_its_form_warns() {
+    let sidecar = Sidecar::guarding("by-hand").await;
+    let rules = json!([{"match": "t-*", "enabled": true}]);
+    let document = json!({"version": 1, "agents": {"a": {"enabled": true}}, "rules": rules});
+    sidecar.api.put("/v1/policies/team", document).await.ok();
+    sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "t-1"}]})).await.ok();
+    sidecar.service.write_observations().await.unwrap();
+    let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
+    let list = visitor.get("/").await.text().await.unwrap();
+    assert_eq!(list.matches(" · file <bdi>team</bdi>").count(), 2, "{list}");
+    for (agent, source) in [("a", "policy file <bdi>team</bdi>"), ("t-1", ", rule <bdi>t-*</bdi>")] {
+        let page = visitor.get(&format!("/agents/{agent}")).await.text().await.unwrap();
+        assert_eq!(page.matches(source).count(), 2, "{page}");
+        assert!(page.contains("of that file overwrites it"), "{page}");
+    }
+    let page = visitor.get("/agents/by-hand").await.text().await.unwrap();
+    assert!(!page.contains("policy file"), "{page}");
+    let events = visitor.get("/events").await.text().await.unwrap();
+    assert!(events.contains("policies_applied"), "{events}");
+}

@@ -5,6 +5,7 @@
 
 mod alert_delivery;
 mod alert_rules;
+mod alert_targets;
 mod answer_loops;
 mod auth;
 mod bad_input;
@@ -27,6 +28,7 @@ mod migration;
 mod observations;
 mod openapi;
 mod pause;
+mod policies;
 mod postgres;
 mod replicas;
 mod retention;
@@ -38,3 +40,5 @@ mod store;
 mod storm;
 mod support;
 mod sync;
+mod telemetry;
+mod transfer;

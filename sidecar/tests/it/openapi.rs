@@ -65,6 +65,8 @@ async fn requests_and_answers_match_their_schemas() {
     let score = json!({
         "at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1,
     });
+    let policies =
+        json!({"version": 1, "agents": {"b": {"enabled": true}}, "rules": [{"match": "team/*", "enabled": true}]});
     let calls = [
         (Method::PUT, agent, json!({"kill_switch_enabled": true, "name": "A"}), 201),
         (Method::PUT, agent, json!({"kill_switch_enabled": true}), 200),
@@ -100,6 +102,12 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::GET, "/v1/pause", Value::Null, 200),
         (Method::DELETE, "/v1/pause", json!({"reason": "done"}), 200),
         (Method::GET, "/v1/pause", Value::Null, 200),
+        (Method::PUT, "/v1/policies/{name}?prune=true&by=Ada", policies.clone(), 200),
+        (Method::PUT, "/v1/policies/{name}?dry_run=true", json!({"version": 1, "rules": []}), 200),
+        (Method::PUT, "/v1/policies/{name}?dry_run=true&prune=true", json!({"version": 1}), 200),
+        (Method::PUT, "/v1/policies/{name}", json!({"version": 1, "agents": {"b": {"threshold": 0}}}), 422),
+        (Method::GET, "/v1/policies/{name}?unmanaged=true", Value::Null, 200),
+        (Method::GET, "/v1/policies", Value::Null, 200),
         (Method::POST, "/v1/tokens", json!({"name": "ci", "scope": "viewer"}), 201),
         (Method::GET, "/v1/tokens", Value::Null, 200),
         (Method::POST, "/v1/alerts", json!({"channel": "webhook", "target": "http://127.0.0.1:9", "name": "x"}), 201),
@@ -122,7 +130,11 @@ async fn requests_and_answers_match_their_schemas() {
         let case = format!("{method} {path} {status}");
         let operation = &document["paths"][path][method.as_str().to_lowercase()];
         let token = if operation["x-scope"] == "enforcer" { &sidecar.api.enforcer } else { &sidecar.api.operator };
-        let url = target.replace("{agent_id}", "a").replace("{rule_id}", &rule_id).replace("{session_key}", &key(1));
+        let url = target
+            .replace("{agent_id}", "a")
+            .replace("{rule_id}", &rule_id)
+            .replace("{session_key}", &key(1))
+            .replace("{name}", "team");
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];

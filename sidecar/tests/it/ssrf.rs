@@ -57,7 +57,7 @@ async fn private_addresses_in_every_spelling_are_refused_when_a_rule_is_saved() 
     let refused: Vec<&str> = REFUSED.split_whitespace().chain(["not a url"]).collect();
     assert!(refused.len() >= 30);
     for target in refused {
-        for channel in ["webhook", "slack"] {
+        for channel in ["webhook", "slack", "teams", "runtime"] {
             let problem =
                 sidecar.api.post("/v1/alerts", json!({"channel": channel, "target": target})).await.problem(422);
             assert_eq!(problem["field"], "target", "{channel} {target}: {problem}");

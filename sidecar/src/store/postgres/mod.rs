@@ -62,6 +62,19 @@ const DIALECT: Dialect = Dialect {
     discovered: "discovered AND NOT deleted",
     and_unclaimed: "AND (claimed_until <= now() OR claimed_until > now() + interval '10 minutes')",
     and_release_claim: ", claimed_until = '-infinity'",
+    tables: "SELECT table_name::text AS name FROM information_schema.tables
+        WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND table_name <> '_sqlx_migrations'",
+    columns: "SELECT column_name::text AS name, data_type::text AS type FROM information_schema.columns
+        WHERE table_schema = current_schema() AND table_name = $1",
+    overriding: "OVERRIDING SYSTEM VALUE",
+    last_number: |table, column| {
+        let sql = "SELECT pg_sequence_last_value(pg_get_serial_sequence($1, $2)::regclass) AS number";
+        Statement::new(sql).bind(table).bind(column)
+    },
+    set_last_number: |table, column, number| {
+        let set = Statement::new("SELECT setval(pg_get_serial_sequence($1, $2)::regclass, $3)");
+        vec![set.bind(table).bind(column).bind(number)]
+    },
 };
 
 /// A PostgreSQL database with one writing connection, some reading ones, and one that listens.

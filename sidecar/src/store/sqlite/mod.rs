@@ -38,8 +38,24 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One process serves the file and knows by itself which deliveries it is attempting, so there are no claims.
-const DIALECT: Dialect =
-    Dialect { discovered: "discovered = 1 AND deleted = 0", and_unclaimed: "", and_release_claim: "" };
+const DIALECT: Dialect = Dialect {
+    discovered: "discovered = 1 AND deleted = 0",
+    and_unclaimed: "",
+    and_release_claim: "",
+    tables: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
+        AND name <> '_sqlx_migrations'",
+    columns: "SELECT name, type FROM pragma_table_info($1)",
+    overriding: "",
+    last_number: |table, _| Statement::new("SELECT seq AS number FROM sqlite_sequence WHERE name = $1").bind(table),
+    set_last_number: |table, _, number| {
+        // Other tables take the number after their highest one.
+        let insert = Statement::new(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT $1, $2
+             WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1 AND sql LIKE '%AUTOINCREMENT%')",
+        );
+        vec![Statement::new("DELETE FROM sqlite_sequence WHERE name = $1").bind(table), insert.bind(table).bind(number)]
+    },
+};
 
 /// A SQLite file with one writing connection and some reading ones.
 #[derive(Debug)]
