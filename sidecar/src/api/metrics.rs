@@ -20,7 +20,7 @@ use crate::service::Service;
 /// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-const COUNTERS: [(&str, &str); 10] = [
+const COUNTERS: [(&str, &str); 11] = [
     ("kill_switch_kills_total", "Kill reports received, by outcome"),
     ("kill_switch_requests_total", "Agents' requests that filters saw"),
     ("kill_switch_requests_refused_total", "Agents' requests that filters refused"),
