@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure: no host, no clock, no JSON. Each stage takes the type of the stage before it and no other.
 
+pub mod answer_loop;
 pub mod explain;
 pub mod literal;
 pub mod progress;

@@ -30,14 +30,14 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
 fn start(index: Option<Json<'_>>, block: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [text, name] = block.pick(["text", "name"])?;
     answer.push_string(text)?;
-    if name.is_some() { answer.calls.add_delta(CallDelta { index, name, ..CallDelta::default() }) } else { Ok(()) }
+    if name.is_some() { answer.add_call_delta(CallDelta { index, name, ..CallDelta::default() }) } else { Ok(()) }
 }
 
 fn more(index: Option<Json<'_>>, delta: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [text, arguments] = delta.pick(["text", "partial_json"])?;
     answer.push_string(text)?;
     if arguments.is_some() {
-        answer.calls.add_delta(CallDelta { index, arguments, ..CallDelta::default() })
+        answer.add_call_delta(CallDelta { index, arguments, ..CallDelta::default() })
     } else {
         Ok(())
     }

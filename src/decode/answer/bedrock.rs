@@ -26,13 +26,13 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
 fn read_event(event: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [index, start, delta] = event.pick(["contentBlockIndex", "start", "delta"])?;
     if let Some(name) = start.map_or(Ok(None), |start| get_nested(start, "toolUse", "name"))? {
-        answer.calls.add_delta(CallDelta { index, name: Some(name), ..CallDelta::default() })?;
+        answer.add_call_delta(CallDelta { index, name: Some(name), ..CallDelta::default() })?;
     }
     let Some(delta) = delta else { return Ok(()) };
     let [text, tool] = delta.pick(["text", "toolUse"])?;
     answer.push_string(text)?;
     match tool.map_or(Ok(None), |tool| tool.get("input"))? {
-        Some(input) => answer.calls.add_delta(CallDelta { index, arguments: Some(input), ..CallDelta::default() }),
+        Some(input) => answer.add_call_delta(CallDelta { index, arguments: Some(input), ..CallDelta::default() }),
         None => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ fn read_delta(index: Option<Json<'_>>, message: Json<'_>, answer: &mut PartialAn
     match call.map_or(Ok(None), |call| call.get("function"))? {
         Some(function) => {
             let [name, arguments] = function.pick(["name", "arguments"])?;
-            answer.calls.add_delta(CallDelta { index, name, arguments, ..CallDelta::default() })
+            answer.add_call_delta(CallDelta { index, name, arguments, ..CallDelta::default() })
         }
         None => Ok(()),
     }

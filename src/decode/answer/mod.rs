@@ -19,11 +19,13 @@ use std::rc::Rc;
 use super::frames::{Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
+use crate::detect::answer_loop::{Repetition, RepetitionFinder};
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
+use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
-use calls_in_parts::CallsInParts;
+use calls_in_parts::{CallDelta, CallsInParts};
 
 /// The status and the headers of a response that matter.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,8 @@ struct PartialAnswer {
     /// Whether anything of the answer has come.
     has_begun: bool,
     state: AnswerState,
+    /// Looks for a loop in the answer, if that is wanted.
+    finder: Option<RepetitionFinder>,
 }
 
 /// How far an answer has come.
@@ -104,8 +108,23 @@ impl AnswerReader {
         };
         let calls = CallsInParts::new(max_event_bytes);
         let state = AnswerState::Partial;
-        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state };
+        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, finder: None };
         Self { body, max_event_bytes, answer }
+    }
+
+    /// Starts to look for words that the model repeats without end, in its text and in the arguments of its tool calls.
+    pub fn find_repetition(&mut self) {
+        self.answer.finder = Some(RepetitionFinder::default());
+    }
+
+    /// Returns the repetition that was found, once, and looks for no other.
+    pub fn take_repetition(&mut self) -> Option<Repetition> {
+        self.answer.finder.take_if(|finder| finder.found().is_some())?.found()
+    }
+
+    /// Ends the last word, because no more of the answer will come.
+    pub fn end_text(&mut self) {
+        self.answer.end_word();
     }
 
     /// Takes the next bytes of the body.
@@ -203,7 +222,11 @@ impl PartialAnswer {
 
     /// Adds text, if the value is a string.
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
-        text.map_or(Ok(()), |text| push_string(text, &mut self.text))
+        let Some(text) = text else { return Ok(()) };
+        if let (Some(finder), Some(string)) = (&mut self.finder, text.string()) {
+            unescape(string.raw(), &mut |piece| finder.push(piece))?;
+        }
+        push_string(text, &mut self.text)
     }
 
     /// Adds the text of a string or of a list of blocks.
@@ -233,9 +256,36 @@ impl PartialAnswer {
     /// Adds the complete tool calls of a list.
     fn add_calls(&mut self, calls: Option<Json<'_>>) -> Result<(), Malformed> {
         for call in calls.into_iter().flat_map(Json::elements) {
-            self.calls.add_whole(call?)?;
+            self.add_call(call?)?;
         }
         Ok(())
+    }
+
+    /// Adds a complete tool call.
+    fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
+        if let Some(finder) = &mut self.finder {
+            finder.end_word();
+            unescape(call.text(), &mut |piece| finder.push(piece))?;
+        }
+        self.calls.add_whole(call)
+    }
+
+    /// Adds a part of a tool call.
+    fn add_call_delta(&mut self, delta: CallDelta<'_>) -> Result<(), Malformed> {
+        if delta.name.is_some() {
+            self.end_word();
+        }
+        if let (Some(finder), Some(arguments)) = (&mut self.finder, delta.arguments.and_then(Json::string)) {
+            unescape(arguments.raw(), &mut |piece| finder.push(piece))?;
+        }
+        self.calls.add_delta(delta)
+    }
+
+    /// Ends the word that the finder reads.
+    fn end_word(&mut self) {
+        if let Some(finder) = &mut self.finder {
+            finder.end_word();
+        }
     }
 }
 

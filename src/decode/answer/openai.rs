@@ -31,7 +31,7 @@ fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Mal
     answer.push_string_or_blocks(content)?;
     answer.push_string(refusal)?;
     answer.add_calls(calls)?;
-    call.map_or(Ok(()), |call| answer.calls.add_whole(call))
+    call.map_or(Ok(()), |call| answer.add_call(call))
 }
 
 fn read_delta(delta: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
@@ -42,11 +42,11 @@ fn read_delta(delta: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malform
         let [index, id, function, custom] = call?.pick(["index", "id", "function", "custom"])?;
         let inner = function.or(custom).map(|inner| inner.pick(["name", "arguments", "input"])).transpose()?;
         let [name, arguments, input] = inner.unwrap_or_default();
-        answer.calls.add_delta(CallDelta { index, id, name, arguments: arguments.or(input) })?;
+        answer.add_call_delta(CallDelta { index, id, name, arguments: arguments.or(input) })?;
     }
     if let Some(call) = call.filter(|call| call.is_object()) {
         let [name, arguments] = call.pick(["name", "arguments"])?;
-        answer.calls.add_delta(CallDelta { name, arguments, ..CallDelta::default() })?;
+        answer.add_call_delta(CallDelta { name, arguments, ..CallDelta::default() })?;
     }
     Ok(())
 }

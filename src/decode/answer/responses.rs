@@ -41,5 +41,5 @@ fn read_item(item: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed
 
 fn read_call(item: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let is_call = item.get("type")?.and_then(Json::string).is_some_and(|name| name.unescaped().ends_with(b"_call"));
-    if is_call { answer.calls.add_whole(item) } else { Ok(()) }
+    if is_call { answer.add_call(item) } else { Ok(()) }
 }
