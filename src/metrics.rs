@@ -13,6 +13,8 @@ pub enum Metric {
     WouldKills,
     /// Loops that stopped a conversation.
     SessionsStopped,
+    /// Answers in which the model repeated itself.
+    AnswerLoops,
     /// Answers that could not be read.
     AnswersUnread,
     /// Answers that the client did not wait for, or that the upstream broke off.
@@ -100,11 +102,12 @@ pub const OUTCOMES: [(Outcome, &str); 21] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 10] = [
+pub const OTHERS: [(Metric, &str, Kind); 11] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
     (Metric::SessionsStopped, "kill_switch.sessions_stopped", Kind::Counter),
+    (Metric::AnswerLoops, "kill_switch.answer_loops", Kind::Counter),
     (Metric::AnswersUnread, "kill_switch.answers_unread", Kind::Counter),
     (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
@@ -122,12 +125,13 @@ impl Metric {
             Self::Blocks => OUTCOMES.len() + 1,
             Self::WouldKills => OUTCOMES.len() + 2,
             Self::SessionsStopped => OUTCOMES.len() + 3,
-            Self::AnswersUnread => OUTCOMES.len() + 4,
-            Self::AnswersCut => OUTCOMES.len() + 5,
-            Self::SyncAgeSeconds => OUTCOMES.len() + 6,
-            Self::OutboxDepth => OUTCOMES.len() + 7,
-            Self::Paused => OUTCOMES.len() + 8,
-            Self::FilterMicroseconds => OUTCOMES.len() + 9,
+            Self::AnswerLoops => OUTCOMES.len() + 4,
+            Self::AnswersUnread => OUTCOMES.len() + 5,
+            Self::AnswersCut => OUTCOMES.len() + 6,
+            Self::SyncAgeSeconds => OUTCOMES.len() + 7,
+            Self::OutboxDepth => OUTCOMES.len() + 8,
+            Self::Paused => OUTCOMES.len() + 9,
+            Self::FilterMicroseconds => OUTCOMES.len() + 10,
         }
     }
 }

@@ -9,8 +9,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod repetition;
 mod tools;
 
+pub use repetition::Repetition;
 pub use tools::{IGNORE, ToolRule, ToolRules};
 
 /// A word is not one of the values of an enum.
@@ -395,6 +397,9 @@ pub struct KillReport {
     /// The beginning of the repeated input, if the operator configured `evidence: excerpt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
+    /// What the model repeated within one answer, if that is the loop. The score then says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<Repetition>,
 }
 
 /// The conversation in which a loop was detected.
@@ -423,7 +428,7 @@ pub struct ScoreSample {
 }
 
 /// What one worker saw of one agent since its last report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentObservation {
     /// The agent, which the sidecar may not know yet.
     pub agent_id: String,
@@ -439,6 +444,15 @@ pub struct AgentObservation {
     /// The scores of the latest calls, oldest first.
     #[serde(default)]
     pub scores: Vec<ScoreSample>,
+    /// In how many answers the model repeated itself without being stopped.
+    #[serde(default)]
+    pub answer_loops: u64,
+    /// What it repeated in the latest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<Repetition>,
+    /// When that was found, in milliseconds since 1970.
+    #[serde(default)]
+    pub repetition_ms: u64,
 }
 
 /// `POST /v1/observations`: what one worker saw since its last report. Reports are bounded and may be lost.

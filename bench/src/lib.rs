@@ -1,6 +1,7 @@
 //! What the benchmarks measure: the pipeline, a naive one, and copying the body.
 //!
 //! - [`text`], [`body`]: generated requests, the same in every run.
+//! - [`answer`]: an answer of a model, read as the filter reads it.
 //! - [`pipeline`]: one call through decode, normalise, SimHash, window and score.
 //! - [`naive`]: the same result by simple means. It is also the oracle of the fast pipeline.
 //! - [`floor`]: copies the body, which is a lower bound for every pipeline that is given a copy.
@@ -13,6 +14,7 @@
 #![allow(clippy::panic, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(missing_docs)] // internal: items with a clear name need no documentation
 
+pub mod answer;
 pub mod body;
 pub mod cell;
 #[cfg(target_arch = "wasm32")]

@@ -10,6 +10,11 @@ pub fn client_without_keep_alive() -> reqwest::Client {
     builder().pool_max_idle_per_host(0).build().expect("no option here can fail")
 }
 
+/// Returns a client that speaks HTTP/2 from the first byte.
+pub fn client_over_http2() -> reqwest::Client {
+    builder().http2_prior_knowledge().build().expect("no option here can fail")
+}
+
 fn builder() -> reqwest::ClientBuilder {
     // In a build of the whole workspace reqwest has TLS, which the sidecar asks for, and panics without a provider. The
     // call fails if there is a provider already, which is fine.

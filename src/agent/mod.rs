@@ -278,6 +278,7 @@ impl Agent {
 
     /// Acts on a loop, unless another worker has done so or the policy has changed in the meantime. The report of a kill is
     /// kept in the record.
+    #[inline(never)] // so that it is compiled once
     pub fn trip(
         &self,
         host: &impl Host,

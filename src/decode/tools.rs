@@ -78,6 +78,11 @@ impl ToolCalls {
         Some(ToolSignature::new(mix(sum)))
     }
 
+    /// How many calls have been added.
+    pub fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
     /// Returns the names of the tools, each once. Names that do not fit into [`NAMES_MAX`] bytes are left out.
     pub fn into_names(self) -> Vec<String> {
         self.names

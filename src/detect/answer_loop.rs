@@ -16,6 +16,7 @@
 //! is never a loop.
 
 use crate::fingerprint::hash::mix;
+use crate::wire::Repetition;
 
 /// How often the same words must come.
 pub const MIN_ROUNDS: u32 = 10;
@@ -38,22 +39,6 @@ const CLASSIFIED_FROM: u32 = 16;
 const DISTINCT_WORDS: usize = 3;
 /// The hash of an empty word.
 const EMPTY: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// A repetition that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repetition {
-    /// How many words are repeated.
-    pub period: u32,
-    /// How many words all rounds together had when the repetition was found.
-    pub words: u32,
-}
-
-impl Repetition {
-    /// How often the words had come by then.
-    pub fn rounds(self) -> u32 {
-        self.words / self.period.max(1)
-    }
-}
 
 /// Looks for a repetition in one text. Takes 4 KB from its first word on.
 #[derive(Clone, Debug)]
@@ -116,6 +101,7 @@ impl Memory {
 
 impl RepetitionFinder {
     /// Takes the next chunk of the text.
+    #[inline(never)] // so that it is compiled once
     pub fn push(&mut self, text: &[u8]) {
         if self.found.is_some() {
             return;

@@ -180,6 +180,10 @@ impl StreamHost for Envoy {
     fn reply(&self, reply: &Reply) {
         local_reply::send(reply);
     }
+
+    fn reset_response(&self) -> bool {
+        fast::reset_response()
+    }
 }
 
 /// The root context. There is one in each worker and one on the main thread.
@@ -300,8 +304,7 @@ impl HttpContext for EnvoyStream {
     }
 
     fn on_http_response_body(&mut self, size: usize, ended: bool) -> Action {
-        self.stream.response_body(&*self.envoy, size, ended);
-        Action::Continue
+        action(self.stream.response_body(&*self.envoy, size, ended))
     }
 
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
@@ -314,9 +317,9 @@ impl HttpContext for EnvoyStream {
     }
 }
 
-/// Host functions that every request calls, without the conversions and panics of the SDK's versions.
+/// Host functions without the conversions and panics of the SDK's versions.
 mod fast {
-    #![allow(unsafe_code)] // declares and calls three functions of the host's documented interface
+    #![allow(unsafe_code)] // declares and calls four functions of the host's documented interface
 
     #[link(wasm_import_module = "wasi_snapshot_preview1")]
     unsafe extern "C" {
@@ -326,6 +329,7 @@ mod fast {
     #[link(wasm_import_module = "env")]
     unsafe extern "C" {
         fn proxy_get_current_time_nanoseconds(time: *mut u64) -> u32;
+        fn proxy_close_stream(stream_type: u32) -> u32;
         fn proxy_set_property(path: *const u8, path_len: usize, value: *const u8, value_len: usize) -> u32;
     }
 
@@ -344,6 +348,14 @@ mod fast {
         // SAFETY: the host writes to the pointer, which points to this stack.
         let error = unsafe { clock_time_get(MONOTONIC, 0, &raw mut time) };
         (error == 0).then_some(time)
+    }
+
+    /// Resets the stream of the response. Envoy does so when this callback has returned. Returns false if the configuration
+    /// does not let the module do so.
+    pub fn reset_response() -> bool {
+        const HTTP_RESPONSE: u32 = 1;
+        // SAFETY: no pointers are passed.
+        unsafe { proxy_close_stream(HTTP_RESPONSE) == 0 }
     }
 
     /// Sets a property whose path is a single name.

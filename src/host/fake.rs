@@ -45,6 +45,10 @@ pub struct Fake {
     pub properties: RefCell<HashMap<String, Vec<u8>>>,
     /// The replies that were sent.
     pub replies: RefCell<Vec<Reply>>,
+    /// How often the response was reset.
+    pub resets: Cell<u32>,
+    /// Whether resetting fails.
+    pub forbids_resets: Cell<bool>,
     random: Cell<u64>,
 }
 
@@ -185,6 +189,11 @@ impl StreamHost for Fake {
 
     fn reply(&self, reply: &Reply) {
         self.replies.borrow_mut().push(reply.clone());
+    }
+
+    fn reset_response(&self) -> bool {
+        self.resets.set(self.resets.get() + 1);
+        !self.forbids_resets.get()
     }
 }
 

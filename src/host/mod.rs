@@ -124,4 +124,8 @@ pub trait StreamHost: Host {
 
     /// Answers the request instead of forwarding it.
     fn reply(&self, reply: &Reply);
+
+    /// Ends the response at once: the client's stream is reset, and nothing more is read from the upstream. Returns false if
+    /// the host does not allow it.
+    fn reset_response(&self) -> bool;
 }

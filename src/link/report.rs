@@ -2,7 +2,7 @@
 
 use super::outbox;
 use crate::agent::record::session_key;
-use crate::agent::{Agent, Scored};
+use crate::agent::{Agent, Scored, Trip};
 use crate::detect::verdict::Verdict;
 use crate::host::Host;
 use crate::metrics::Metric;
@@ -63,6 +63,7 @@ pub fn report(
         tools: Vec::new(),
         matches: Vec::new(),
         excerpt: None,
+        repetition: None,
     }
 }
 
@@ -83,16 +84,40 @@ pub struct Evidence {
     pub excerpt: Option<String>,
 }
 
-/// Counts and logs a loop, and puts its report into the outbox.
+/// Acts on a loop. If this worker is the one that acted, the report is sent with its evidence and the excerpt.
 #[inline(never)]
-pub fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
+pub fn act(
+    host: &impl Host,
+    agent: &Agent,
+    scored: &Scored,
+    conversation: &Conversation,
+    mut report: KillReport,
+    evidence: Evidence,
+    excerpt: &dyn Fn() -> Option<String>,
+) -> Trip {
+    let trip = agent.trip(host, scored, conversation, &report.reason, &encode(&report));
+    if let Trip::Stopped { releases } = trip {
+        if let Some(session) = &mut report.session {
+            session.releases = releases;
+        }
+        send(host, scored, report, Evidence { excerpt: excerpt(), ..evidence });
+    }
+    trip
+}
+
+/// Counts and logs a loop, and puts its report into the outbox.
+fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
     let (_, metric, outcome) = consequence(scored.verdict, report.scope);
     host.count(metric, 1);
+    let (agent_id, reason) = (&report.agent_id, &report.reason);
     // A number shows itself with code that the module has anyway. Formatting an `f64` would add 20 KB.
     let shown = serde_json::Number::from_f64(report.threshold).map(|number| number.to_string()).unwrap_or_default();
     let shown = shown.strip_suffix(".0").unwrap_or(&shown);
-    let (agent_id, reason) = (&report.agent_id, &report.reason);
-    log::warn!("agent {agent_id} {outcome}: {reason} (score {}, threshold {shown})", scored.score);
+    let score = match report.repetition {
+        Some(_) => String::new(),
+        None => format!(" (score {}, threshold {shown})", scored.score),
+    };
+    log::warn!("agent {agent_id} {outcome}: {reason}{score}");
     let brief = encode(&report);
     evidence.matches.truncate(MAX_MATCHES);
     let Evidence { tools, matches, excerpt } = evidence;

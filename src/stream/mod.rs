@@ -5,11 +5,13 @@
 //!              body: held until it is complete, then scored: forward it, or refuse it and never forward it
 //! refuse.rs    the refusal, worded for the client's own API
 //! response.rs  the answer: never held, read as it streams past, and attached to its call when its last event has passed
+//! answer_loop.rs  an answer in which the model repeats itself: reported, or ended as the policy says
 //! ```
 //!
 //! Whatever cannot be scored is counted, and forwarded unless `on_unjudged` is `deny`. Answers that did not come from the upstream, our own refusals among
 //! them, are not read. Half an answer is a different answer, so of an answer that is cut off only that is noted.
 
+mod answer_loop;
 mod refuse;
 mod request;
 mod response;
@@ -25,7 +27,7 @@ use crate::host::Host;
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
 use crate::session::HeaderSession;
-use crate::turn::Format;
+use crate::turn::{Conversation, Format};
 use crate::worker::Worker;
 
 /// The property that says where a scored call is. Another pass over the same request, after an internal redirect,
@@ -77,6 +79,8 @@ struct Forwarded {
     format: Format,
     /// Whether the body had several requests, so that several responses belong to it.
     is_batch: bool,
+    /// The conversation of the call, if the policy wants an answer that repeats itself to be cut.
+    conversation: Option<Conversation>,
 }
 
 impl Stream {

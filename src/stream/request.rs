@@ -19,7 +19,7 @@ use crate::reply::Cause;
 use crate::session;
 use crate::shared::SlotLimits;
 use crate::turn::{Conversation, Format, Turn, Unreadable};
-use crate::wire::{Action, Counting, DeactivatedBy, Scope};
+use crate::wire::{Action, AnswerLoop, Counting, DeactivatedBy, Scope};
 
 /// How many bytes of the repeated input `evidence: excerpt` keeps.
 const EXCERPT_BYTES: usize = 400;
@@ -120,7 +120,7 @@ impl Stream {
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
-            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false });
+            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false, conversation: None });
             return Flow::Continue;
         }
         if let Some(outcome) = self.known_outcome(headers) {
@@ -295,7 +295,9 @@ impl Stream {
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
         host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
+        let is_cut = agent.record.answer_loop == AnswerLoop::Cut;
         self.phase = Phase::AwaitAnswer(Forwarded {
+            conversation: is_cut.then(|| turn.conversation.clone()),
             agent,
             sequence: scored.sequence,
             format: turn.format,
@@ -316,14 +318,9 @@ impl Stream {
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
         let mut report = report::report(host, &self.worker, &agent, scored, &turn.conversation, reason.clone());
         report.paused = paused;
-        let trip = agent.trip(host, scored, &turn.conversation, &reason, &report::encode(&report));
-        if let Trip::Stopped { releases } = trip {
-            if let Some(session) = &mut report.session {
-                session.releases = releases;
-            }
-            let excerpt = self.excerpt(host, agent.record.counting);
-            report::send(host, scored, report, report::Evidence { tools: turn.tool_names.clone(), matches, excerpt });
-        }
+        let evidence = report::Evidence { tools: turn.tool_names.clone(), matches, excerpt: None };
+        let excerpt = || self.excerpt(host, agent.record.counting);
+        let trip = report::act(host, &agent, scored, &turn.conversation, report, evidence, &excerpt);
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
             _ if trip == Trip::Outdated => return self.forward(host, agent, scored, turn),

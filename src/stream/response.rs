@@ -1,11 +1,12 @@
 //! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
 
-use super::{Forwarded, Phase, Stream};
+use super::{Flow, Forwarded, Phase, Stream};
 use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
-use crate::turn::Answer;
+use crate::turn::{Answer, Format};
+use crate::wire::AnswerLoop;
 
 impl Stream {
     /// Handles the response's headers.
@@ -25,24 +26,39 @@ impl Stream {
         }
         let head = ResponseHead { status: headers.status, content_type: headers.content_type };
         let text = self.worker.take_fingerprinter();
-        let reader = AnswerReader::with_fingerprinter(text, forwarded.format, head, self.worker.config.max_event_bytes);
+        let max_event_bytes = self.worker.config.max_event_bytes;
+        let mut reader = AnswerReader::with_fingerprinter(text, forwarded.format, head, max_event_bytes);
+        // What a tool or another agent returns is not written by this agent's model.
+        let is_of_model = !matches!(forwarded.format, Format::Mcp | Format::A2a | Format::Other);
+        if is_of_model && forwarded.agent.record.answer_loop != AnswerLoop::Off {
+            reader.find_repetition();
+        }
         self.phase = Phase::ReadAnswer(forwarded, Box::new(reader));
         if ended {
             self.response_end(host);
         }
     }
 
-    /// Handles bytes of the response that pass.
-    pub fn response_body(&mut self, host: &impl StreamHost, size: usize, ended: bool) {
-        if let Phase::ReadAnswer(forwarded, reader) = &mut self.phase {
-            if size > 0 {
-                reader.push(&host.response_body(size));
-            }
-            // Clients close the stream when the last event of their API has come, and need not wait for its end.
-            if ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch) {
-                self.response_end(host);
-            }
+    /// Handles bytes of the response that pass. Returns `Flow::Hold` if the response was cut, and they must not pass.
+    pub fn response_body(&mut self, host: &impl StreamHost, size: usize, ended: bool) -> Flow {
+        let Phase::ReadAnswer(forwarded, reader) = &mut self.phase else { return Flow::Continue };
+        if size > 0 {
+            reader.push(&host.response_body(size));
         }
+        // Clients close the stream when the last event of their API has come, and need not wait for its end.
+        let is_complete = ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch);
+        if is_complete {
+            reader.end_text();
+        }
+        if let Some(repetition) = reader.take_repetition()
+            && self.act_on_repetition(host, repetition) == Flow::Hold
+        {
+            return Flow::Hold;
+        }
+        if is_complete {
+            self.response_end(host);
+        }
+        Flow::Continue
     }
 
     /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.

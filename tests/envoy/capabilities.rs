@@ -86,7 +86,7 @@ fn every_shipped_configuration_has_the_same_list() {
 }
 
 /// Starts a mesh whose Envoy logs every call of a function, and does everything in it that needs one: configuration by
-/// environment, sync, a kill and its report, scores, metrics, streams, trailers, and headers that are changed.
+/// environment, sync, a kill and its report, scores, metrics, streams, trailers, an answer that is cut, and headers that are changed.
 async fn exercised(change: fn(&mut Filter)) -> Mesh {
     let options = MeshOptions {
         workers: 1,
@@ -113,6 +113,10 @@ async fn exercised(change: fn(&mut Filter)) -> Mesh {
     let body = chunk(ask("Tell me a short story.").body_text().as_bytes());
     let request = [head.as_bytes(), &body, b"0\r\nx-checksum: 12\r\n\r\n"].concat();
     assert_eq!(sent(&mesh, request).await.status().await, 200);
+
+    mesh.enable("chant", json!({"answer_loop": "cut"})).await;
+    let chant = Answer::text("I will look at the order again and then I will tell you. ".repeat(20));
+    assert!(mesh.caller("chant").call(&ask("Where is my order?"), Some(&chant)).await.is_err(), "the answer is cut");
 
     let body = ask("hello").body_text();
     let request = by_hand("POST /agents/by-path/v1/chat/completions", "", "accept-encoding: gzip", &body);

@@ -64,6 +64,7 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         tools: Vec::new(),
         matches: proxy.agent.scorer.matches(proxy.agent.window()),
         excerpt: None,
+        repetition: None,
     };
     serde_json::to_value(report).unwrap()
 }

@@ -11,7 +11,7 @@ use agent_kill_switch::headers::Headers;
 use agent_kill_switch::host::{CallId, Host, Mismatch, Outgoing, SharedValue, StreamHost, Version};
 use agent_kill_switch::metrics::Metric;
 use agent_kill_switch::reply::Reply;
-use agent_kill_switch::stream::Stream;
+use agent_kill_switch::stream::{Flow, Stream};
 use agent_kill_switch::wire::{AgentPolicy, ScoreSample};
 use agent_kill_switch::worker::Worker;
 use lab::Answer;
@@ -102,7 +102,9 @@ impl Filter {
         let pieces: String = response.pieces.into_iter().take(read).collect();
         for chunk in pieces.as_bytes().chunks(7) {
             *exchange.chunk.borrow_mut() = chunk.to_vec();
-            stream.response_body(&exchange, chunk.len(), false);
+            if stream.response_body(&exchange, chunk.len(), false) == Flow::Hold {
+                break;
+            }
         }
         if closes == Closes::AtEnd {
             stream.response_body(&exchange, 0, true);
@@ -110,6 +112,16 @@ impl Filter {
             exchange.set_property("response.code_details", "downstream_remote_disconnect");
         }
         stream.closed(&exchange);
+    }
+
+    /// Returns in how many answers the model repeated itself since this was last asked, and was not cut off.
+    pub fn answer_loops(&self) -> u64 {
+        self.worker.observations.borrow_mut().take().iter().map(|agent| agent.answer_loops).sum()
+    }
+
+    /// Returns how many answers were cut off.
+    pub fn cuts(&self) -> usize {
+        self.envoy.cuts.get()
     }
 
     /// Returns how many kills wait to be reported.
@@ -132,6 +144,7 @@ fn owned((name, value): (&str, &str)) -> (String, Vec<u8>) {
 struct Envoy {
     now_ms: Cell<u64>,
     random: Cell<u64>,
+    cuts: Cell<usize>,
     shared: RefCell<BTreeMap<String, (Vec<u8>, u32)>>,
 }
 
@@ -234,5 +247,10 @@ impl StreamHost for Exchange {
 
     fn reply(&self, _: &Reply) {
         self.refused.set(true);
+    }
+
+    fn reset_response(&self) -> bool {
+        self.envoy.cuts.set(self.envoy.cuts.get() + 1);
+        true
     }
 }

@@ -5,8 +5,9 @@
 //! expected verdicts are those of `lab::scenario`, which tests/envoy plays through a real Envoy. Here they go through the
 //! filter's own stream, with a clock that the test sets.
 
-use lab::Answer;
-use lab::scenario::{self, Scenario, Sent, Step, Verdict};
+use lab::chat::{Conversation, Input};
+use lab::scenario::{self, Closes, Scenario, Sent, Step, Verdict};
+use lab::{Answer, Format};
 use serde_json::json;
 
 use crate::ask;
@@ -153,6 +154,36 @@ fn row_21_two_requests_in_flight_each_answer_lands_on_its_own_call() {
     expected.chat(faust, goethe);
     let answers = |agent: &Agent| agent.window().calls().iter().map(|call| call.answer).collect::<Vec<_>>();
     assert_eq!(answers(&agent), answers(&expected));
+}
+
+#[test]
+fn row_11_neither_similar_functions_nor_a_long_table_are_a_loop_inside_one_answer() {
+    for filter in play_all("11") {
+        assert_eq!(filter.answer_loops(), 0);
+    }
+}
+
+#[test]
+fn row_p15_an_answer_that_repeats_itself_is_reported_or_cut_off() {
+    let line = "I apologize for the confusion, let me try that once more for you now. ";
+    let requests = [Format::OpenAiChat, Format::Anthropic, Format::OllamaChat, Format::Gemini].map(|format| {
+        let mut conversation = Conversation::new(format, true);
+        conversation.say(&Input::User("Where is my order?".to_owned()));
+        conversation.request()
+    });
+    for (rounds, reported) in [(14, 0), (15, 1), (500, 1)] {
+        for request in &requests {
+            let filter = Filter::new(&json!({}));
+            filter.answer(filter.send(request).unwrap(), &Answer::text(line.repeat(rounds)), Closes::AtEnd);
+            assert_eq!((filter.answer_loops(), filter.cuts()), (reported, 0), "{rounds} rounds");
+            assert!(filter.send(request).is_some(), "the agent goes on");
+
+            let filter = Filter::new(&json!({"answer_loop": "cut"}));
+            filter.answer(filter.send(request).unwrap(), &Answer::text(line.repeat(rounds)), Closes::AtEnd);
+            assert_eq!((filter.cuts() as u64, filter.reports() as u64), (reported, reported), "{rounds} rounds");
+            assert_eq!(filter.send(request).is_none(), reported == 1, "the retry is refused");
+        }
+    }
 }
 
 #[test]

@@ -2,12 +2,14 @@
 //!
 //! `pipeline time ROUNDS SLICE_MS` prints a line of JSON for each cell of each round, as `pipeline.mjs` does for the
 //! module. `pipeline once BODY` processes body number BODY a few times, the last time in a function of its own, so that
-//! callgrind can count the instructions of that call only.
+//! callgrind can count the instructions of that call only. `pipeline answer NUMBER` does the same with an answer: a streamed
+//! one (0, or 1 with the search for repetitions) or a whole one (2 or 3).
 #![allow(clippy::panic, clippy::expect_used)] // tooling: a program that cannot continue panics with a good message
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use bench::answer::{BenchAnswer, Delivery};
 use bench::body::ALL;
 use bench::cell::{Table, WAYS};
 
@@ -25,7 +27,8 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("time") => time(number(1), Duration::from_millis(u64::from(number(2)))),
         Some("once") => once(number(1) as usize),
-        _ => panic!("usage: pipeline time ROUNDS SLICE_MS, or pipeline once BODY"),
+        Some("answer") => answer(number(1)),
+        _ => panic!("usage: pipeline time ROUNDS SLICE_MS, pipeline once BODY, or pipeline answer NUMBER"),
     }
 }
 
@@ -65,6 +68,19 @@ fn once(body: usize) {
     let mut table = Table::of(&[*body]);
     black_box(table.run(FAST, 0, 3));
     black_box(counted_call(&mut table));
+}
+
+fn answer(number: u32) {
+    let answer = BenchAnswer::new(if number < 2 { Delivery::Streamed } else { Delivery::Whole });
+    let finds_repetition = number % 2 == 1;
+    black_box(answer.read(finds_repetition));
+    black_box(counted_call_of_answer(&answer, finds_repetition));
+}
+
+/// The answer whose instructions are counted.
+#[inline(never)]
+fn counted_call_of_answer(answer: &BenchAnswer, finds_repetition: bool) -> u64 {
+    answer.read(finds_repetition)
 }
 
 /// The call whose instructions are counted.

@@ -55,6 +55,13 @@ impl Caller {
         self
     }
 
+    /// Makes all calls over HTTP/2, on one connection.
+    #[must_use]
+    pub fn over_http2(mut self) -> Caller {
+        self.http = crate::http::client_over_http2();
+        self
+    }
+
     /// Sends a request, with the answer that the mock LLM is to give. A script among the caller's own headers has priority.
     pub async fn call(&self, request: &Request, script: Option<&Answer>) -> Result<Reply, reqwest::Error> {
         let response = self.send(request, script).await?;

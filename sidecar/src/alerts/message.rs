@@ -80,6 +80,10 @@ fn headline(delivery: &Delivery, data: &Map<String, Value>) -> (String, String) 
         (NoticeKind::WouldKill, Scope::Session) => {
             (format!("[dry run] {conversation} would have been stopped by the kill switch"), observed)
         }
+        (NoticeKind::AnswerLoop, _) => (
+            format!("The model of agent {agent} repeats itself within one answer"),
+            "Nothing was stopped, and the client gets the whole answer.".to_owned(),
+        ),
         (NoticeKind::Activated, _) => (format!("Recovered: agent {agent} is active again"), String::new()),
         (NoticeKind::Paused, _) => (paused(data), format!("Loops are recorded, and nothing is stopped until {until}.")),
         (NoticeKind::Resumed, _) => {

@@ -55,7 +55,7 @@ fn figures(event: &Event) -> Markup {
             @for (member, label) in [
                 ("score", "Score"), ("threshold", "Threshold"), ("similar_prompts", "Similar prompts"),
                 ("similar_responses", "Similar responses"), ("repeated_tool_calls", "Repeated tool calls"),
-                ("window_size", "Window"),
+                ("window_size", "Window"), ("period", "Words repeated"), ("rounds", "Times"),
             ] {
                 @if let Some(value) = figure(member) { div { dt { (label) } dd { (number(value)) } } }
             }
@@ -77,7 +77,8 @@ pub(super) fn matches(kill: &Event, agent: &Agent, visitor: &Visitor) -> Markup 
                 "The past calls that the last call before the kill repeated. The fewer bits differ, the more alike two "
                 "texts are; fewer than 3 bits count as similar."
             }
-            @if matches.is_empty() { p.faint { "The report lists no calls." } }
+            @if kill.body.detail.contains_key("period") { p.faint { "The model repeated itself inside one answer." } }
+            @else if matches.is_empty() { p.faint { "The report lists no calls." } }
             @else { (table("list tight", &COLUMNS, rows(&matches, &tools))) }
             // The banner of an agent that is inactive has the same hint.
             @if agent.policy.active { (hint(agent, kill, visitor)) }

@@ -109,6 +109,9 @@ fn why(event: &Event) -> Markup {
         @if let (Some(score), Some(threshold)) = (figure("score"), figure("threshold")) {
             span.faint { "score " (number(score)) " > " (number(threshold)) }
         }
+        @if let Some(answers) = figure("answers").filter(|answers| *answers > 1.0) {
+            span.change { "in " (number(answers)) " answers since the event before" }
+        }
         @if detail.get("paused").is_some() { span.change { "nothing was stopped: the kill switch was paused" } }
         @if let Some(back) = figure("agents_given_back") { span.change { "agents given back: " (number(back)) } }
         @if let Some(name) = session_name(detail) {

@@ -61,6 +61,8 @@ words! {
         Blocked = "blocked",
         /// An agent would have been deactivated, or a conversation stopped.
         WouldKill = "would_kill",
+        /// A model repeated itself within one answer, and nothing was stopped.
+        AnswerLoop = "answer_loop",
         /// An agent that the kill switch deactivated was activated again.
         Activated = "activated",
         /// The whole fleet was paused.

@@ -100,6 +100,8 @@ words! {
         Blocked = "blocked",
         /// A loop was detected and, because the policy says `observe` or the fleet is paused, nothing was done.
         WouldKill = "would_kill",
+        /// A model repeated itself within one answer, and the answer was not cut.
+        AnswerLoop = "answer_loop",
         /// A kill was reported for a generation that is over. Nothing changed.
         KillStale = "kill_stale",
         /// A person activated the agent, or it was given back after a storm of kills.

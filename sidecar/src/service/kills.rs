@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::agents::check_agent_id;
+use super::answer_loops;
 use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
 use crate::clock::rfc3339;
@@ -38,6 +39,19 @@ const SESSION_KEY: usize = 16;
 const MAX_TOOLS: usize = 32;
 /// The largest number of matching calls in the evidence.
 const MAX_MATCHES: usize = 100;
+
+/// The members of a report that say nothing about a loop inside one answer, which has no score.
+const NOT_OF_REPETITION: [&str; 9] = [
+    "score",
+    "threshold",
+    "window_size",
+    "counting",
+    "similar_prompts",
+    "similar_responses",
+    "repeated_tool_calls",
+    "tools",
+    "matches",
+];
 
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -397,8 +411,14 @@ fn detail(agent: &Agent, report: &KillReport, decision: &Decision) -> Map<String
         _ => Map::new(),
     };
     // These have columns of their own, except the conversation, which is named below.
-    for member in ["agent_id", "generation", "reason", "at_ms", "session"] {
+    for member in ["agent_id", "generation", "reason", "at_ms", "session", "repetition"] {
         detail.remove(member);
+    }
+    if let Some(repetition) = report.repetition {
+        for member in NOT_OF_REPETITION {
+            detail.remove(member);
+        }
+        detail.extend(answer_loops::members(repetition));
     }
     if let Some(session) = &report.session {
         detail.insert("session".to_owned(), json!(session_name(session.id.as_deref(), &session.key)));

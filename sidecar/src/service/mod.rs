@@ -15,6 +15,7 @@ use crate::store::{EventQuery, Store, StoreError, Tx};
 
 mod access;
 mod agents;
+mod answer_loops;
 mod envoys;
 mod error;
 mod follow;
@@ -99,6 +100,7 @@ pub struct Service {
     heartbeat: watch::Sender<u64>,
     envoys: envoys::Registry,
     observations: observations::Collector,
+    answer_loops: answer_loops::AnswerLoops,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
     /// Limits how many passwords are hashed at once: each takes a processor and 19 MB for a moment.
@@ -121,6 +123,7 @@ impl Service {
             heartbeat: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
+            answer_loops: answer_loops::AnswerLoops::default(),
             keyring,
             readiness: readiness::Probe::default(),
             hashing: Semaphore::new(2),

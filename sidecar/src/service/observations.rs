@@ -117,6 +117,7 @@ impl Service {
         let total = |of: fn(&AgentObservation) -> u64| report.agents.iter().map(of).fold(0, u64::saturating_add);
         metrics::counter!("kill_switch_requests_total").increment(total(|seen| seen.requests));
         metrics::counter!("kill_switch_requests_refused_total").increment(total(|seen| seen.refused));
+        metrics::counter!("kill_switch_answer_loops_total").increment(total(|seen| seen.answer_loops));
         metrics::counter!("kill_switch_agents_over_limit_total").increment(receipt.over_limit);
         Ok(receipt)
     }
@@ -134,6 +135,7 @@ impl Service {
         let mut pending = self.observations.pending();
         let mut new_agents = pending.values().filter(|pending| pending.is_new).count() as u64;
         for seen in usable {
+            self.answer_loops.add(seen, &report.envoy, now_ms);
             if let Some(known) = pending.get_mut(&seen.agent_id) {
                 known.merge(seen, now_ms);
                 receipt.accepted += 1;
@@ -164,7 +166,7 @@ impl Service {
         loop {
             let batch = self.observations.take_batch();
             if batch.is_empty() {
-                return Ok(());
+                return self.write_answer_loops().await;
             }
             let mut tx = self.store.begin().await?;
             let (mut rev, mut over_limit, mut room) = (0, 0, None);

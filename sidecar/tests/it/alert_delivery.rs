@@ -16,7 +16,7 @@ use crate::support::smtp::MailServer;
 use crate::support::{Sidecar, assert_members, eventually, key, kill, kill_with, stop, stop_with};
 
 /// Starts a sidecar and a receiver, and creates a rule that connects them.
-async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
+pub async fn alerted(more: Value) -> (Sidecar, Receiver, Value) {
     let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
     let rule = rule(&sidecar, &receiver, more).await;
     (sidecar, receiver, rule)

@@ -5,6 +5,7 @@
 
 mod alert_delivery;
 mod alert_rules;
+mod answer_loops;
 mod auth;
 mod bad_input;
 mod browser;

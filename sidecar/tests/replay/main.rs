@@ -3,6 +3,7 @@
 // Clippy allows these in functions with the attribute `test`, but not in the helpers beside them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod answer_loops;
 mod commands;
 mod own_traces;
 mod public_traces;

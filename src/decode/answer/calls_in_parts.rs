@@ -52,9 +52,11 @@ impl CallsInParts {
         Self { whole: ToolCalls::default(), partial: Vec::new(), room: max_bytes }
     }
 
-    /// Adds a complete call.
-    pub fn add_whole(&mut self, call: Json<'_>) -> Result<(), Malformed> {
-        add_call(call, &mut self.whole)
+    /// Adds a complete call. Returns whether it is one.
+    pub fn add_whole(&mut self, call: Json<'_>) -> Result<bool, Malformed> {
+        let before = self.whole.count();
+        add_call(call, &mut self.whole)?;
+        Ok(self.whole.count() > before)
     }
 
     /// Adds a part to the call that it belongs to.

@@ -19,12 +19,13 @@ use std::rc::Rc;
 use super::frames::{Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
-use crate::detect::answer_loop::{Repetition, RepetitionFinder};
+use crate::detect::answer_loop::RepetitionFinder;
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
+use crate::wire::Repetition;
 use calls_in_parts::{CallDelta, CallsInParts};
 
 /// The status and the headers of a response that matter.
@@ -221,12 +222,22 @@ impl PartialAnswer {
     }
 
     /// Adds text, if the value is a string.
+    #[inline(never)] // so that it is compiled once
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
         let Some(text) = text else { return Ok(()) };
-        if let (Some(finder), Some(string)) = (&mut self.finder, text.string()) {
-            unescape(string.raw(), &mut |piece| finder.push(piece))?;
+        if self.finder.is_some() {
+            self.find_in(text.string().map(|string| string.raw()))?;
         }
         push_string(text, &mut self.text)
+    }
+
+    /// Lets the finder read the inside of a JSON string.
+    #[inline(never)] // so that it is compiled once
+    fn find_in(&mut self, raw: Option<&[u8]>) -> Result<(), Malformed> {
+        match (&mut self.finder, raw) {
+            (Some(finder), Some(raw)) => unescape(raw, &mut |piece| finder.push(piece)),
+            _ => Ok(()),
+        }
     }
 
     /// Adds the text of a string or of a list of blocks.
@@ -261,23 +272,23 @@ impl PartialAnswer {
         Ok(())
     }
 
-    /// Adds a complete tool call.
+    /// Adds a complete tool call. Other values are ignored.
+    #[inline(never)] // so that it is compiled once
     fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
-        if let Some(finder) = &mut self.finder {
-            finder.end_word();
-            unescape(call.text(), &mut |piece| finder.push(piece))?;
+        if self.calls.add_whole(call)? {
+            self.end_word();
+            self.find_in(Some(call.text()))?;
         }
-        self.calls.add_whole(call)
+        Ok(())
     }
 
     /// Adds a part of a tool call.
+    #[inline(never)] // so that it is compiled once
     fn add_call_delta(&mut self, delta: CallDelta<'_>) -> Result<(), Malformed> {
         if delta.name.is_some() {
             self.end_word();
         }
-        if let (Some(finder), Some(arguments)) = (&mut self.finder, delta.arguments.and_then(Json::string)) {
-            unescape(arguments.raw(), &mut |piece| finder.push(piece))?;
-        }
+        self.find_in(delta.arguments.and_then(Json::string).map(|arguments| arguments.raw()))?;
         self.calls.add_delta(delta)
     }
 

@@ -1,3 +1,4 @@
+mod answer_loop;
 mod conversations;
 mod faults;
 mod pause;

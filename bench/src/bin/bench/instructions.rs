@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use bench::answer::TEXT_BYTES;
 use bench::body::{ALL, Body, Shape};
 use bench::cell::SEED;
 
@@ -18,7 +19,8 @@ pub fn measure(options: &Options) -> Vec<Row> {
         return Vec::new();
     }
     let bodies = ALL.iter().enumerate().filter(|(_, body)| !options.quick || body.kilobytes == 100);
-    bodies.flat_map(|(number, body)| rows(*body, count(number))).collect()
+    let bodies = bodies.flat_map(|(number, body)| rows(*body, count("once", number)));
+    bodies.chain(answers()).collect()
 }
 
 fn rows(body: Body, instructions: f64) -> Vec<Row> {
@@ -40,11 +42,28 @@ fn rows(body: Body, instructions: f64) -> Vec<Row> {
     rows
 }
 
-fn count(body: usize) -> f64 {
+/// What the search for words that the model repeats adds to reading an answer.
+fn answers() -> [Row; 2] {
+    [("streamed, an event for each word", 0, Goal::AtMost(1.1)), ("not streamed", 2, Goal::None)].map(
+        |(name, number, goal)| {
+            let (without, with) = (count("answer", number), count("answer", number + 1));
+            let per_byte = Value(with / TEXT_BYTES as f64, Unit::Count);
+            let measured = format!("{per_byte} instructions per byte of text");
+            Row::new(
+                format!("search for repetitions in an answer, {name}"),
+                measured,
+                Value(with / without, Unit::Times),
+                goal,
+            )
+        },
+    )
+}
+
+fn count(what: &str, number: usize) -> f64 {
     let mut command = Command::new("valgrind");
     command.env("LD_BIND_NOW", "1");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted_call*"]);
-    command.arg(paths::measured("pipeline")).arg("once").arg(body.to_string());
+    command.arg(paths::measured("pipeline")).arg(what).arg(number.to_string());
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stderr);
     let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
