@@ -31,25 +31,38 @@ pub struct ObservationBuffer {
 impl ObservationBuffer {
     /// Counts a request of an agent.
     pub fn count_request(&mut self, agent_id: &str, now_ms: u64) {
-        self.update(agent_id, |agent| {
+        if let Some(agent) = self.entry(agent_id) {
             agent.requests += 1;
             agent.last_seen_ms = now_ms;
-        });
+        }
     }
 
     /// Counts a request that was refused.
     pub fn count_refusal(&mut self, agent_id: &str) {
-        self.update(agent_id, |agent| agent.refused += 1);
+        if let Some(agent) = self.entry(agent_id) {
+            agent.refused += 1;
+        }
     }
 
     /// Adds the score of a call.
     pub fn add_score(&mut self, agent_id: &str, score: &Score, at_ms: u64) {
-        self.update(agent_id, |agent| {
-            if agent.scores.len() == MAX_SCORES {
-                agent.scores.remove(0);
-            }
-            agent.scores.push(ScoreSample { at_ms, score: score.value(), signals: score.signals });
-        });
+        let Some(agent) = self.entry(agent_id) else { return };
+        if agent.scores.len() == MAX_SCORES {
+            agent.scores.remove(0);
+        }
+        agent.scores.push(ScoreSample { at_ms, score: score.value(), signals: score.signals });
+    }
+
+    /// Adds an answer in which the model repeats itself.
+    pub fn add_answer_loop(&mut self, agent_id: &str, repetition: Repetition, at_ms: u64) {
+        let Some(agent) = self.entry(agent_id) else { return };
+        // One line for each report, so that a model that does this all the time does not fill the log.
+        if agent.answer_loops == 0 {
+            log::warn!("agent {agent_id}: {repetition}");
+        }
+        agent.answer_loops += 1;
+        agent.repetition = Some(repetition);
+        agent.repetition_ms = at_ms;
     }
 
     /// Adds an answer in which the model repeats itself.
@@ -70,18 +83,18 @@ impl ObservationBuffer {
         self.agents.split_off(self.agents.len().saturating_sub(AGENTS_PER_REPORT))
     }
 
-    fn update(&mut self, agent_id: &str, change: impl FnOnce(&mut AgentObservation)) {
+    /// Returns the entry of an agent, which is made if there is room for it.
+    #[inline(never)] // so that it is compiled once
+    fn entry(&mut self, agent_id: &str) -> Option<&mut AgentObservation> {
         let found = self.agents.binary_search_by(|agent| agent.agent_id.as_str().cmp(agent_id));
         let index = found.unwrap_or_else(|index| index);
         if found.is_err() && self.agents.len() < MAX_AGENTS {
             let agent_id = agent_id.to_owned();
             self.agents.insert(index, AgentObservation { agent_id, ..AgentObservation::default() });
         } else if found.is_err() {
-            return;
+            return None;
         }
-        if let Some(agent) = self.agents.get_mut(index) {
-            change(agent);
-        }
+        self.agents.get_mut(index)
     }
 }
 

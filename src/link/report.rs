@@ -2,7 +2,7 @@
 
 use super::outbox;
 use crate::agent::record::session_key;
-use crate::agent::{Agent, Scored};
+use crate::agent::{Agent, Scored, Trip};
 use crate::detect::verdict::Verdict;
 use crate::host::Host;
 use crate::metrics::Metric;
@@ -84,9 +84,29 @@ pub struct Evidence {
     pub excerpt: Option<String>,
 }
 
-/// Counts and logs a loop, and puts its report into the outbox.
+/// Acts on a loop. If this worker is the one that acted, the report is sent with its evidence and the excerpt.
 #[inline(never)]
-pub fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
+pub fn act(
+    host: &impl Host,
+    agent: &Agent,
+    scored: &Scored,
+    conversation: &Conversation,
+    mut report: KillReport,
+    evidence: Evidence,
+    excerpt: &dyn Fn() -> Option<String>,
+) -> Trip {
+    let trip = agent.trip(host, scored, conversation, &report.reason, &encode(&report));
+    if let Trip::Stopped { releases } = trip {
+        if let Some(session) = &mut report.session {
+            session.releases = releases;
+        }
+        send(host, scored, report, Evidence { excerpt: excerpt(), ..evidence });
+    }
+    trip
+}
+
+/// Counts and logs a loop, and puts its report into the outbox.
+fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evidence) {
     let (_, metric, outcome) = consequence(scored.verdict, report.scope);
     host.count(metric, 1);
     let (agent_id, reason) = (&report.agent_id, &report.reason);

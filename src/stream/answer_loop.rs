@@ -49,19 +49,10 @@ impl Stream {
         let agent = &forwarded.agent;
         let scored =
             Scored { verdict, score: Score::default(), sequence: forwarded.sequence, window: None, ignored: false };
-        let reason = repetition.to_string();
-        let mut report = report::report(host, &self.worker, agent, &scored, conversation, reason.clone());
+        let mut report = report::report(host, &self.worker, agent, &scored, conversation, repetition.to_string());
         report.repetition = Some(repetition);
-        match agent.trip(host, &scored, conversation, &reason, &report::encode(&report)) {
-            Trip::Stopped { releases } => {
-                if let Some(session) = &mut report.session {
-                    session.releases = releases;
-                }
-                report::send(host, &scored, report, report::Evidence::default());
-                true
-            }
-            Trip::AlreadyStopped => true,
-            Trip::Outdated | Trip::Contended => false,
-        }
+        let evidence = report::Evidence::default();
+        let trip = report::act(host, agent, &scored, conversation, report, evidence, &|| None);
+        matches!(trip, Trip::Stopped { .. } | Trip::AlreadyStopped)
     }
 }

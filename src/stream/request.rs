@@ -330,14 +330,9 @@ impl Stream {
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
         let mut report = report::report(host, &self.worker, &agent, scored, &turn.conversation, reason.clone());
         report.paused = paused;
-        let trip = agent.trip(host, scored, &turn.conversation, &reason, &report::encode(&report));
-        if let Trip::Stopped { releases } = trip {
-            if let Some(session) = &mut report.session {
-                session.releases = releases;
-            }
-            let excerpt = self.excerpt(host, agent.record.counting);
-            report::send(host, scored, report, report::Evidence { tools: turn.tool_names.clone(), matches, excerpt });
-        }
+        let evidence = report::Evidence { tools: turn.tool_names.clone(), matches, excerpt: None };
+        let excerpt = || self.excerpt(host, agent.record.counting);
+        let trip = report::act(host, &agent, scored, &turn.conversation, report, evidence, &excerpt);
         let record = &agent.record;
         let cause = match (scored.verdict, agent.scope(&turn.conversation)) {
             _ if trip == Trip::Outdated => return self.forward(host, Outcome::Allowed, agent, scored, turn),

@@ -24,7 +24,7 @@ fn ask(format: Format, stream: bool) -> Request {
 }
 
 fn chant() -> Answer {
-    Answer::text(&LINE.repeat(ROUNDS))
+    Answer::text(LINE.repeat(ROUNDS))
 }
 
 /// Lets the model repeat itself until the client's stream ends. Returns how often the line has come. The upstream waits at

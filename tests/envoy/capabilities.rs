@@ -115,7 +115,7 @@ async fn exercised(change: fn(&mut Filter)) -> Mesh {
     assert_eq!(sent(&mesh, request).await.status().await, 200);
 
     mesh.enable("chant", json!({"answer_loop": "cut"})).await;
-    let chant = Answer::text(&"I will look at the order again and then I will tell you. ".repeat(20));
+    let chant = Answer::text("I will look at the order again and then I will tell you. ".repeat(20));
     assert!(mesh.caller("chant").call(&ask("Where is my order?"), Some(&chant)).await.is_err(), "the answer is cut");
 
     let body = ask("hello").body_text();

@@ -174,12 +174,12 @@ fn row_p15_an_answer_that_repeats_itself_is_reported_or_cut_off() {
     for (rounds, reported) in [(14, 0), (15, 1), (500, 1)] {
         for request in &requests {
             let filter = Filter::new(&json!({}));
-            filter.answer(filter.send(request).unwrap(), &Answer::text(&line.repeat(rounds)), Closes::AtEnd);
+            filter.answer(filter.send(request).unwrap(), &Answer::text(line.repeat(rounds)), Closes::AtEnd);
             assert_eq!((filter.answer_loops(), filter.cuts()), (reported, 0), "{rounds} rounds");
             assert!(filter.send(request).is_some(), "the agent goes on");
 
             let filter = Filter::new(&json!({"answer_loop": "cut"}));
-            filter.answer(filter.send(request).unwrap(), &Answer::text(&line.repeat(rounds)), Closes::AtEnd);
+            filter.answer(filter.send(request).unwrap(), &Answer::text(line.repeat(rounds)), Closes::AtEnd);
             assert_eq!((filter.cuts() as u64, filter.reports() as u64), (reported, reported), "{rounds} rounds");
             assert_eq!(filter.send(request).is_none(), reported == 1, "the retry is refused");
         }

@@ -134,17 +134,17 @@ fn nothing_is_cut_if_the_action_is_observe_or_the_fleet_is_paused() {
 
 #[test]
 fn the_policy_at_the_time_of_the_repetition_counts() {
-    let cases: [(&str, fn(&mut AgentPolicy), u64); 3] = [
-        ("switched off", |policy| policy.kill_switch_enabled = false, 0),
-        ("not looked for", |policy| policy.answer_loop = AnswerLoop::Off, 0),
-        ("only observed", |policy| policy.answer_loop = AnswerLoop::Observe, 1),
+    let cases = [
+        ("switched off", false, AnswerLoop::Cut, 0),
+        ("not looked for", true, AnswerLoop::Off, 0),
+        ("only observed", true, AnswerLoop::Observe, 1),
     ];
-    for (name, change, reported) in cases {
+    for (name, enabled, mode, reported) in cases {
         let bench = Bench::new("");
         bench.policy(|policy| policy.answer_loop = AnswerLoop::Cut);
         let mut stream = bench.held(&[]);
         bench.body(&mut stream, QUESTION);
-        bench.policy(change);
+        bench.policy(|policy| (policy.kill_switch_enabled, policy.answer_loop) = (enabled, mode));
         let answer = serde_json::json!({"choices": [{"message": {"content": LINE.repeat(20)}}]}).to_string();
         bench.answer(&mut stream, 200, &answer);
         assert_eq!((observed(&bench).0, bench.host.resets.get()), (reported, 0), "{name}");
