@@ -58,34 +58,36 @@ pub fn markdown(scores: &Scores, picture: &str) -> String {
 }
 
 const DETECTORS: &str = "\
-*Agent Kill Switch* is this project with its defaults: `progress` counting, a window of 20 and a threshold of 10.\n\
-*literal counting* follows the text of the specification; see [detection.md](detection.md#two-ways-to-count). The other\n\
-rules were written anew from what their projects document, in `bench/src/bin/detection/rules.rs`. They are part of an\n\
-agent, so they see its steps rather than requests: its tool calls, or for an agent without tool calls the text of its\n\
-answers, and what came back. Their answers to a loop differ (to ask the user, to tell the model, to end the run); here each\n\
-of them stops the run. A rule that asks a model to judge the conversation is not replayed.\n";
+*Agent Kill Switch* is this project with its defaults: `progress` counting, a window of 20 and a threshold of 10.
+*literal counting* follows the text of the specification; see [detection.md](detection.md#two-ways-to-count). The other
+rules were written anew from what their projects document, in `bench/src/bin/detection/rules.rs`. They are part of an
+agent, so they see its steps rather than requests: its tool calls, or for an agent without tool calls the text of its
+answers, and what came back. Their answers to a loop differ (to ask the user, to tell the model, to end the run); here each
+of them stops the run. A rule that asks a model to judge the conversation is not replayed.
+";
 
 const LABELS: &str = "\
-A label comes with its recording, in `expect`, and the detectors do not change it. *Healthy* means what the table above\n\
-says. A *loop* is a run without success in which one of these happened: the same action with the same result six times in\n\
-a row, a cycle of two to five such steps five times, a cycle of six to ten steps four times, or the same words without an\n\
-action six times. In MAST a loop is a chat with the same prompt twelve or more times in a row, and in TRAIL a run with the\n\
-same tool call seven times in a row. Everything else is *unknown*, also a run that recovered from such a repetition.\n\
-\n\
-These labels can be disputed:\n\
-\n\
-- A run that succeeds after it has repeated a failing step a few times is healthy by its outcome, although some operators\n\
-  would have wanted it stopped.\n\
-- A run that was submitted (mini-swe-agent), or whose agent says that it is done (AutoGPT), is healthy although nobody\n\
-  checked what it did.\n\
-- In some loops nobody judged the outcome: the repetition alone makes them loops (DataAgentBench, MAST, TRAIL).\n\
-- A run that fails for another reason, and in which a short step such as `ls` happens to be repeated six times, is a loop\n\
-  by the rule.\n\
-- The rule for loops compares whole results. A result that contains a counter or a time differs each time, so such loops\n\
-  are unknown.\n\
-- In recordings without the original requests (InterCode, ReAct), the requests are rebuilt from logs, and a detector that\n\
-  reads requests may see more, or less, than the real one would have.\n\
-- A rule for loops that counts exact repetitions favours detectors that count exact repetitions.\n";
+A label comes with its recording, in `expect`, and the detectors do not change it. *Healthy* means what the table above
+says. A *loop* is a run without success in which one of these happened: the same action with the same result six times in
+a row, a cycle of two to five such steps five times, a cycle of six to ten steps four times, or the same words without an
+action six times. In MAST a loop is a chat with the same prompt twelve or more times in a row, and in TRAIL a run with the
+same tool call seven times in a row. Everything else is *unknown*, also a run that recovered from such a repetition.
+
+These labels can be disputed:
+
+- A run that succeeds after it has repeated a failing step a few times is healthy by its outcome, although some operators
+  would have wanted it stopped.
+- A run that was submitted (mini-swe-agent), or whose agent says that it is done (AutoGPT), is healthy although nobody
+  checked what it did.
+- In some loops nobody judged the outcome: the repetition alone makes them loops (DataAgentBench, MAST, TRAIL).
+- A run that fails for another reason, and in which a short step such as `ls` happens to be repeated six times, is a loop
+  by the rule.
+- The rule for loops compares whole results. A result that contains a counter or a time differs each time, so such loops
+  are unknown.
+- In recordings without the original requests (InterCode, ReAct), the requests are rebuilt from logs, and a detector that
+  reads requests may see more, or less, than the real one would have.
+- A rule for loops that counts exact repetitions favours detectors that count exact repetitions.
+";
 
 /// The main table.
 pub fn totals(scores: &Scores) -> String {
