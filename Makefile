@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 WASM_TARGET := wasm32-wasip1
 MODULE := $(or $(CARGO_TARGET_DIR),target)/$(WASM_TARGET)/wasm/agent_kill_switch.wasm
 
-.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults deny bench images \
+.PHONY: help demo test check module sidecar envoy chromium screenshots fuzz faults deny bench detection images \
   push-images compose-demo dist publish fmt clean test-envoys manifest-fields
 
 help: ## this list of targets
@@ -70,6 +70,11 @@ deny: toolchain ## licences, duplicate versions, sources and advisories of the d
 
 bench: toolchain ## measure every number in docs/benchmarks.md (QUICK=1; ONLY=pipeline, envoy, streaming, scale, ...)
 	tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+# A folder of recordings in a format that `kill-switch replay` reads; its subfolders are read too.
+TRACES ?= ../shared/traces
+detection: toolchain ## compare loop detectors on recordings, for docs/detection-benchmark.md (TRACES=FOLDER)
+	cargo run --quiet --release -p bench --no-default-features --features detection --bin detection -- --traces $(TRACES)
 
 # The registry and folder of the images, with a slash at the end: IMAGE_PREFIX=registry.example.com/team/
 IMAGE_PREFIX ?=

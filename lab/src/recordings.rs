@@ -9,12 +9,35 @@ use crate::skip;
 pub fn public() -> Option<Vec<PathBuf>> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces");
     let folder = std::env::var_os("KILL_SWITCH_TRACES").map_or_else(beside, PathBuf::from);
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().contains(".jsonl")).collect();
-    files.sort();
+    let files: Vec<_> = entries(&folder).into_iter().filter(|path| is_recording(path)).collect();
     if files.is_empty() {
         skip::because("there are no public recordings in ../shared/traces or in the folder KILL_SWITCH_TRACES");
         return None;
     }
     Some(files)
+}
+
+/// The recordings in a folder and in all of its subfolders, sorted by path.
+pub fn in_folder(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in entries(folder) {
+        if path.is_dir() {
+            files.extend(in_folder(&path));
+        } else if is_recording(&path) {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<_> = entries.collect();
+    paths.sort();
+    paths
+}
+
+fn is_recording(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
 }

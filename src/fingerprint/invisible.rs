@@ -1,8 +1,9 @@
-//! Characters that nobody sees, which are removed before a text is cut into tokens.
+//! What happens to characters before a text is cut into tokens: those that nobody sees are removed, and the digits of other
+//! scripts become ASCII digits.
 //!
 //! A zero-width space inside a word, or a soft hyphen, variation selector, tag or bidirectional control anywhere, changes
 //! nothing for a reader or a model. Without this, one such character at a random place would make the same text look like
-//! a different one in every call. The characters are:
+//! a different one in every call. The characters that are removed are:
 //!
 //! | code points | what they are | bytes |
 //! |---|---|---|
@@ -14,15 +15,22 @@
 //! | U+FEFF | zero-width no-break space | `EF BB BF` |
 //! | U+E0000 to U+E0FFF | tags, and more variation selectors | `F3 A0 80 80` to `F3 A0 BF BF` |
 //!
+//! The digits are those of Arabic (U+0660, U+06F0), of the scripts of India from Devanagari (U+0966) to Sinhala (U+0DE6), of
+//! Thai and Lao, and the full-width ones (U+FF10): `٤٢`, `४२` and `４２` are `42`.
+//!
 //! The first byte of a character is never a later byte of another one, so these bytes can be searched for without decoding
 //! the text. Text in ASCII costs one test for every 64 bytes.
 
-use crate::scan::lanes::{Lanes, is_ascii};
+use std::ops::Range;
 
-/// The bytes with which invisible characters begin. Few others do, so that only few characters are looked at.
-const LEADS: [u8; 4] = [0xC2, 0xE2, 0xEF, 0xF3];
+use crate::scan::lanes::{Lanes, at_least, is_ascii};
 
-/// Moves the visible bytes to the front and returns how many there are.
+/// The bytes with which the characters begin that are removed or replaced. Few others do in most languages, so that only
+/// few characters are looked at. Those from Arabic to U+2FFF are a range, which is tested at once.
+const LEADS: [u8; 3] = [0xC2, 0xEF, 0xF3];
+const LEAD_RANGE: Range<u8> = 0xD9..0xE3;
+
+/// Removes what nobody sees and replaces digits. What remains is at the front; returns how many bytes that is.
 pub fn remove_invisible(text: &mut [u8]) -> usize {
     match first_invisible(text) {
         None => text.len(),
@@ -43,7 +51,11 @@ pub fn undecided(text: &[u8]) -> usize {
     0
 }
 
-/// Returns where the first invisible character begins.
+fn is_lead(byte: u8) -> bool {
+    LEAD_RANGE.contains(&byte) || LEADS.contains(&byte)
+}
+
+/// Returns where the first character begins that is removed or replaced.
 fn first_invisible(text: &[u8]) -> Option<usize> {
     let (groups, rest) = text.as_chunks();
     for (number, group) in groups.iter().enumerate() {
@@ -57,8 +69,8 @@ fn first_invisible(text: &[u8]) -> Option<usize> {
         return None;
     }
     let start = text.len() - rest.len();
-    let is_invisible = |&(at, lead): &(usize, &u8)| LEADS.contains(lead) && invisible_len(text, start + at) > 0;
-    rest.iter().enumerate().find(is_invisible).map(|(at, _)| start + at)
+    let is_special = |&(at, lead): &(usize, &u8)| is_lead(*lead) && special(text, start + at).0 > 0;
+    rest.iter().enumerate().find(is_special).map(|(at, _)| start + at)
 }
 
 #[inline(never)] // so that the loop over ASCII stays small
@@ -69,9 +81,10 @@ fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> 
         Lanes::at_start_of(part).map_or(0, equal)
     };
     let mut leads = parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(leads_in(part)));
+    leads |= at_least(group, LEAD_RANGE.start) & !at_least(group, LEAD_RANGE.end);
     while leads != 0 {
         let at = start + leads.trailing_zeros() as usize;
-        if invisible_len(text, at) > 0 {
+        if special(text, at).0 > 0 {
             return Some(at);
         }
         leads &= leads - 1;
@@ -79,54 +92,58 @@ fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> 
     None
 }
 
-/// Moves the visible bytes after `first` together.
+/// Removes and replaces characters from `first` on, and moves the rest together.
 #[cold]
 fn close_gaps(text: &mut [u8], first: usize) -> usize {
     let (mut from, mut to) = (first, first);
     while let Some(&byte) = text.get(from) {
-        let invisible = invisible_len(text, from);
-        if invisible > 0 {
-            from += invisible;
-            continue;
+        let (len, digit) = if is_lead(byte) { special(text, from) } else { (0, None) };
+        from += len.max(1);
+        let kept = if len == 0 { Some(byte) } else { digit };
+        if let (Some(kept), Some(place)) = (kept, text.get_mut(to)) {
+            *place = kept;
+            to += 1;
         }
-        if let Some(place) = text.get_mut(to) {
-            *place = byte;
-        }
-        from += 1;
-        to += 1;
     }
     to
 }
 
-/// Returns the length of the invisible character that begins at `at`, or 0 if there is none.
+/// Returns the length of the character at `at` if it is removed or replaced, and the digit that replaces it. The length is
+/// 0 if the character stays.
 #[inline(never)]
-fn invisible_len(text: &[u8], at: usize) -> usize {
+fn special(text: &[u8], at: usize) -> (usize, Option<u8>) {
     let mut bytes = [0; 4];
     for (to, from) in bytes.iter_mut().zip(text.get(at..).unwrap_or_default()) {
         *to = *from;
     }
-    match u32::from_be_bytes(bytes) {
-        0xC2AD_0000..=0xC2AD_FFFF => 2,
-        0xE280_8B00..=0xE280_8FFF | 0xE280_AA00..=0xE280_AEFF | 0xE281_A000..=0xE281_AFFF => 3,
-        0xEFB8_8000..=0xEFB8_8FFF | 0xEFBB_BF00..=0xEFBB_BFFF => 3,
-        tag @ 0xF3A0_8080..=0xF3A0_BFBF if tag & 0xC0C0 == 0x8080 => 4,
-        _ => 0,
+    let digit = |zero: u8, digit: u8| Some(b'0' + (digit - zero));
+    match bytes {
+        [0xD9, last @ 0xA0..=0xA9, ..] => (2, digit(0xA0, last)),
+        [0xDB, last @ 0xB0..=0xB9, ..] => (2, digit(0xB0, last)),
+        // The scripts of India have 128 characters each, and their digits are at the same place.
+        [0xE0, script @ 0xA5..=0xB7, last @ 0xA6..=0xAF, _] if script % 2 == 1 => (3, digit(0xA6, last)),
+        [0xE0, 0xB9 | 0xBB, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
+        [0xEF, 0xBC, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
+        [0xC2, 0xAD, ..] => (2, None),
+        [0xE2, 0x80, 0x8B..=0x8F | 0xAA..=0xAE, _] | [0xE2, 0x81, 0xA0..=0xAF, _] => (3, None),
+        [0xEF, 0xB8, 0x80..=0x8F, _] | [0xEF, 0xBB, 0xBF, _] => (3, None),
+        [0xF3, 0xA0, 0x80..=0xBF, 0x80..=0xBF] => (4, None),
+        _ => (0, None),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::naive::normalise::is_invisible;
+    use crate::fingerprint::naive::normalise::plain;
 
     #[test]
-    fn every_character_is_removed_or_kept_as_in_the_naive_code() {
+    fn every_character_is_removed_replaced_or_kept_as_in_the_naive_code() {
         for character in '\0'..=char::MAX {
             let text = format!("before {character} after");
             let mut bytes = text.clone().into_bytes();
             let len = remove_invisible(&mut bytes);
-            let expected = if is_invisible(character) { "before  after" } else { &text };
-            assert_eq!(&bytes[..len], expected.as_bytes(), "{character:?}");
+            assert_eq!(&bytes[..len], plain(&text).as_bytes(), "{character:?}");
         }
     }
 

@@ -12,9 +12,11 @@ pub mod normalise;
 pub mod patterns;
 pub mod simhash;
 
+mod dates;
 mod features;
 mod fingerprinter;
 mod invisible;
+mod months;
 mod sample;
 mod script;
 mod stamps;

@@ -1,7 +1,8 @@
 //! Cuts a text into tokens, with placeholders in place of what changes from call to call.
 //!
 //! Two texts that differ only in case, white space, numbers, timestamps and ids have the same tokens. Characters that
-//! nobody sees, such as a zero-width space, are removed first, so that they cannot split a word (see `invisible`).
+//! nobody sees, such as a zero-width space, are removed first, so that they cannot split a word, and the digits of all
+//! scripts become ASCII digits (see `invisible`).
 //!
 //! The text is cut into *words*: runs of ASCII letters and digits, and runs of other letters. In scripts that are written
 //! without spaces, each character is a word. A word has at most [`WORD_MAX`] bytes; longer runs are cut there. A word then
@@ -10,7 +11,7 @@
 //! | token | what it stands for |
 //! |---|---|
 //! | `<ID>` | a UUID |
-//! | `<TS>` | an ISO date, or date and time (`2024-01-15`, `2024-01-15T10:30:00.123+05:00`) |
+//! | `<TS>` | an ISO date, or date and time (`2024-01-15`, `2024-01-15T10:30:00.123+05:00`); dates and times as people write them (`4 mars 2026`, `Mar 4, 2026 3:20 PM`, `2026年3月4日`, `15:20:33`; see `dates`) |
 //! | `<NUM>` | digits, with `.` or `,` groups (`3.14`, `1,234`, `10.0.0.1`); `0x` and hex digits |
 //! | `<ID>` | 7 or more hex digits that mix digits and letters; 16 or more characters with two separate groups of digits |
 //! | words | everything else: letters in lower case, groups of digits inside as `<NUM>` (`v2` is `v<NUM>`) |
@@ -19,9 +20,11 @@
 //! token is decided only when the [`LOOK_AHEAD`] bytes after its start are known, or the text has ended.
 //!
 //! Known inaccuracies: a hexadecimal word with a digit in it (`facade1`) is taken for an id, and so is a long identifier
-//! with two numbers in it (`Base64EncoderForUtf8`). `2024-01-15 10:30` is a date and two numbers, not one timestamp.
+//! with two numbers in it (`Base64EncoderForUtf8`). A line and a column (`line 10:20`) look like a time.
 
+use super::dates::{day_first, local_stamp, month_first};
 use super::invisible::{remove_invisible, undecided};
+use super::months::begins_like_month;
 use super::script::non_ascii_words;
 use super::stamps::{timestamp, uuid};
 use crate::scan::lanes::{ByteKinds, Lanes};
@@ -144,6 +147,8 @@ enum Before {
     Token,
     /// A gap that ends with `#`, `-` or `_`, which attach a number to a name.
     Tie,
+    /// A gap that ends with `:` or `.`, after which no time begins: `main.rs:12:34` is a line and a column.
+    Joint,
 }
 
 impl Default for Normaliser {
@@ -283,6 +288,9 @@ impl Scanner {
         match kinds {
             0 => self.non_ascii(rest, sink),
             _ if kinds & DIGIT == 0 && !(len == 8 && kinds == HEX_LETTER) => {
+                if let Some(len) = month_first(rest, run) {
+                    return self.placeholder(Placeholder::Timestamp, len, sink);
+                }
                 sink.word(Word::Ascii(run));
                 self.before = Before::Token;
                 len
@@ -296,10 +304,19 @@ impl Scanner {
         if let Some(len) = uuid(rest, run) {
             return self.placeholder(Placeholder::Id, len, sink);
         }
-        if kinds == DIGIT {
-            if let Some(len) = timestamp(rest, run) {
-                return self.placeholder(Placeholder::Timestamp, len, sink);
+        let may_be_time = matches!(self.before, Before::Gap | Before::Tie);
+        let stamp = match kinds {
+            DIGIT => timestamp(rest, run).or_else(|| local_stamp(rest, run.len(), may_be_time)),
+            // `4th March 2026`
+            _ if run.len() <= 4 && matches!(run.last().map(|last| last | 0x20), Some(b't' | b'd' | b'h')) => {
+                day_first(rest, run.len())
             }
+            _ => None,
+        };
+        if let Some(len) = stamp {
+            return self.placeholder(Placeholder::Timestamp, len, sink);
+        }
+        if kinds == DIGIT {
             return self.number(rest, run, sink);
         }
         if is_hex_number(run) {
@@ -321,15 +338,17 @@ impl Scanner {
         run.len()
     }
 
+    #[inline(never)] // compiled once, and not for each of the callers
     fn placeholder(&mut self, placeholder: Placeholder, len: usize, sink: &mut impl Sink) -> usize {
         sink.placeholder(placeholder);
-        self.before = Before::Token;
+        // Some dates end with a character that is not part of a word in ASCII.
+        self.before = if placeholder == Placeholder::Timestamp { Before::Gap } else { Before::Token };
         len
     }
 
     /// Takes the digits of a number. What follows them decides which kind of number it is.
     fn number(&mut self, rest: &[u8], run: &[u8], sink: &mut impl Sink) -> usize {
-        let stands_alone = self.before == Before::Gap && run.len() <= 4;
+        let stands_alone = matches!(self.before, Before::Gap | Before::Joint) && run.len() <= 4;
         let more = rest.get(run.len()..).and_then(number_group);
         let tied = matches!(rest.get(run.len()), Some(b'-' | b'_'));
         let kind = if stands_alone && more.is_none() && !tied { Number::Value } else { Number::Label };
@@ -348,7 +367,8 @@ impl Scanner {
 }
 
 /// Takes the words of ASCII letters in the first 64 bytes and the gaps between them. Stops at a word that is not complete,
-/// not short, next to a digit or a byte beyond ASCII, or possibly the start of a UUID. Returns how many bytes were taken.
+/// not short, next to a digit or a byte beyond ASCII, or possibly the start of a UUID or a date. Returns how many bytes were
+/// taken.
 /// The text has `len` bytes; what comes after it is padding.
 #[inline(always)]
 fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) -> usize {
@@ -359,6 +379,9 @@ fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) ->
     let stops = kinds.digits_or_non_ascii | (starts << 8 & ends & kinds.hyphens);
     // Keeps only the ends before the first stop.
     ends &= stops.wrapping_sub(1) & !stops;
+    if may_be_date(ahead, starts, ends, stops) {
+        ends &= !(1 << 63 >> ends.leading_zeros());
+    }
     // Computed before the words are taken, so that the processor can start with the next 64 bytes.
     let whole = u64::MAX.checked_shr(ends.leading_zeros()).unwrap_or(0);
     let next = (starts & !whole | kinds.digits_or_non_ascii).trailing_zeros() as usize;
@@ -381,10 +404,24 @@ fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) ->
     next
 }
 
+/// Returns whether the last of the words that end at `ends` may be the first word of a date: a number comes at most three
+/// bytes after it, or may come there after the first 64 bytes, and it begins like a month.
+#[inline(always)]
+fn may_be_date(ahead: &[u8; PADDING], starts: u64, ends: u64, stops: u64) -> bool {
+    let Some(end) = ends.checked_ilog2() else { return false };
+    if stops.trailing_zeros() > end + 3 {
+        return false;
+    }
+    let before = starts & ((1 << end) - 1);
+    let start = before.checked_ilog2().unwrap_or(0);
+    ahead.get(start as usize..end as usize).is_some_and(begins_like_month)
+}
+
 /// Returns what the last byte of a gap means for a number after it.
 fn after_gap(last: Option<&u8>) -> Before {
     match last {
         Some(b'#' | b'-' | b'_') => Before::Tie,
+        Some(b':' | b'.') => Before::Joint,
         _ => Before::Gap,
     }
 }

@@ -1,7 +1,9 @@
-//! Recognises UUIDs and timestamps.
+//! Recognises UUIDs and ISO timestamps. `dates` recognises dates and times in other forms.
 //!
 //! They are matched byte by byte, and only where a word begins like one of them, which is rare. Each must end where the
 //! word ends.
+
+use super::dates::with_time;
 
 /// Returns the length of a UUID at the start of `rest`, whose first run is `run`.
 pub fn uuid(rest: &[u8], run: &[u8]) -> Option<usize> {
@@ -19,7 +21,7 @@ pub fn uuid(rest: &[u8], run: &[u8]) -> Option<usize> {
     matcher.ends_word().then_some(matcher.at)
 }
 
-/// Returns the length of an ISO date, or date and time, at the start of `rest`, whose first run is `run`.
+/// Returns the length of an ISO date, or date and time (also with a space between the two), at the start of `rest`, whose first run is `run`.
 pub fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
     if run.len() != 4 {
         return None;
@@ -31,7 +33,7 @@ pub fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
     matcher.byte(|byte| byte == b'-')?;
     matcher.digits(2)?;
     if matcher.ends_word() {
-        return Some(matcher.at);
+        return Some(with_time(rest, matcher.at));
     }
     matcher.byte(|byte| byte == b'T' || byte == b't')?;
     matcher.digits(2)?;

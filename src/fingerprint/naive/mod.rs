@@ -7,5 +7,6 @@
 
 #![allow(clippy::panic, clippy::indexing_slicing)] // runs in tests and benchmarks only
 
+mod dates;
 pub mod normalise;
 pub mod simhash;

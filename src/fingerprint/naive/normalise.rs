@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
+use super::dates::stamp;
+
 /// A token of normalised text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
@@ -58,17 +60,22 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
 
 /// Returns whether nobody sees a character: soft hyphen, zero-width spaces and joiners, bidirectional controls, variation
 /// selectors, tags.
-pub fn is_invisible(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     matches!(c as u32, 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFE00..=0xFE0F | 0xFEFF)
         || matches!(c as u32, 0xE0000..=0xE0FFF)
 }
 
-/// Returns a text without its invisible characters.
-pub fn visible(text: &str) -> String {
-    text.chars().filter(|c| !is_invisible(*c)).collect()
+/// The zeros of the scripts whose digits are read as digits. The other nine follow each of them.
+const ZEROS: [u32; 15] =
+    [0x660, 0x6F0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6, 0xE50, 0xED0, 0xFF10];
+
+/// Returns a text without its invisible characters, and with ASCII digits in place of others.
+pub fn plain(text: &str) -> String {
+    let digit = |c: char| ZEROS.iter().find_map(|zero| char::from_digit((c as u32).checked_sub(*zero)?, 10));
+    text.chars().filter(|c| !is_invisible(*c)).map(|c| digit(c).unwrap_or(c)).collect()
 }
 
-/// Cuts a text without invisible characters into tokens.
+/// Cuts a plain text into tokens.
 pub fn tokens(text: &str) -> Vec<Token<'_>> {
     let rules = &*RULES;
     let uuids: HashMap<usize, usize> = matches(&rules.uuid, text);
@@ -85,6 +92,9 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
             at += if word.len() == 8 && uuids.contains_key(&at) {
                 out.push(Token::Id);
                 36
+            } else if let Some(len) = stamp(text, at, word) {
+                out.push(Token::Timestamp);
+                len
             } else if word.len() == 4
                 && let Some(len) = stamps.get(&at)
             {
@@ -201,7 +211,7 @@ fn non_ascii(run: &str, out: &mut Vec<Token<'_>>) {
 pub fn normalised(text: &str) -> String {
     let mut out = String::new();
     let mut space = false;
-    let text = visible(text);
+    let text = plain(text);
     for token in tokens(&text) {
         let piece = match token {
             Token::Gap(c) if c.is_whitespace() => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::normalise::{Token, tokens, visible};
+use super::normalise::{Token, plain, tokens};
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::hash::{append, hash_bytes, hash_pair, hash_word, mix};
 use crate::fingerprint::simhash::SimHash;
@@ -46,7 +46,7 @@ impl Default for Counters {
 impl Counters {
     /// Takes a text.
     pub fn text(&mut self, text: &str) {
-        let text = visible(text);
+        let text = plain(text);
         for token in tokens(&text) {
             match token {
                 Token::Word(word) => {
