@@ -65,19 +65,6 @@ impl ObservationBuffer {
         agent.repetition_ms = at_ms;
     }
 
-    /// Adds an answer in which the model repeats itself.
-    pub fn add_answer_loop(&mut self, agent_id: &str, repetition: Repetition, at_ms: u64) {
-        self.update(agent_id, |agent| {
-            // One line for each report, so that a model that does this all the time does not fill the log.
-            if agent.answer_loops == 0 {
-                log::warn!("agent {agent_id}: {repetition}");
-            }
-            agent.answer_loops += 1;
-            agent.repetition = Some(repetition);
-            agent.repetition_ms = at_ms;
-        });
-    }
-
     /// Takes the observations for one report out of the buffer.
     pub fn take(&mut self) -> Vec<AgentObservation> {
         self.agents.split_off(self.agents.len().saturating_sub(AGENTS_PER_REPORT))
