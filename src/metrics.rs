@@ -17,6 +17,8 @@ pub enum Metric {
     AnswersUnread,
     /// Answers that the client did not wait for, or that the upstream broke off.
     AnswersCut,
+    /// Calls and answers that the sidecar was not told of.
+    EntriesDropped,
     /// Seconds since the last answer of the sidecar.
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
@@ -100,13 +102,14 @@ pub const OUTCOMES: [(Outcome, &str); 21] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 10] = [
+pub const OTHERS: [(Metric, &str, Kind); 11] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
     (Metric::SessionsStopped, "kill_switch.sessions_stopped", Kind::Counter),
     (Metric::AnswersUnread, "kill_switch.answers_unread", Kind::Counter),
     (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
+    (Metric::EntriesDropped, "kill_switch.entries_dropped", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
     (Metric::OutboxDepth, "kill_switch.outbox_depth", Kind::Gauge),
     (Metric::Paused, "kill_switch.paused", Kind::Gauge),
@@ -124,10 +127,11 @@ impl Metric {
             Self::SessionsStopped => OUTCOMES.len() + 3,
             Self::AnswersUnread => OUTCOMES.len() + 4,
             Self::AnswersCut => OUTCOMES.len() + 5,
-            Self::SyncAgeSeconds => OUTCOMES.len() + 6,
-            Self::OutboxDepth => OUTCOMES.len() + 7,
-            Self::Paused => OUTCOMES.len() + 8,
-            Self::FilterMicroseconds => OUTCOMES.len() + 9,
+            Self::EntriesDropped => OUTCOMES.len() + 6,
+            Self::SyncAgeSeconds => OUTCOMES.len() + 7,
+            Self::OutboxDepth => OUTCOMES.len() + 8,
+            Self::Paused => OUTCOMES.len() + 9,
+            Self::FilterMicroseconds => OUTCOMES.len() + 10,
         }
     }
 }

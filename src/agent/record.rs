@@ -12,7 +12,7 @@ use crate::policy::{
     DEFAULT_THRESHOLD, DEFAULT_WINDOW_SIZE, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS,
     check_settings,
 };
-use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy, Scope, StoppedSession};
+use crate::wire::{Action, AgentPolicy, Counting, DeactivatedBy, Scope, StoppedSession, WHOLE_AGENT};
 
 /// The policy of one agent: what the sidecar said last, and what this Envoy did since.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +108,17 @@ impl Record {
         let until = now_ms.saturating_add(u64::from(self.retry_after_seconds) * 1000);
         // Starts a fresh window: no existing one has this generation.
         Self { blocked_until_ms: until, blocks: self.blocks.wrapping_add(1), ..*self }
+    }
+
+    /// Blocks the agent if the sidecar has done so and this Envoy has not. The clock of the sidecar may differ from this
+    /// one, so the block lasts no longer than the settings say.
+    pub fn apply_block(&mut self, policy: &AgentPolicy, now: Now) {
+        let Some(stop) = policy.stopped_sessions.iter().find(|stop| stop.key == WHOLE_AGENT) else { return };
+        let left_ms = stop.until_ms.saturating_sub(now.clock_ms).min(self.stop_ms(Action::Block));
+        if left_ms > 0 && self.blocked_until_ms <= now.steady_ms {
+            self.blocked_until_ms = now.steady_ms + left_ms;
+            self.blocks = self.blocks.wrapping_add(1);
+        }
     }
 
     /// Returns how long a conversation is refused that was stopped by this action.
@@ -218,6 +229,10 @@ impl Details {
     pub fn new(policy: &AgentPolicy, record: &Record, now: Now) -> Self {
         let mut details = Self { reason: policy.reason.clone().unwrap_or_default(), ..Self::default() };
         for stop in &policy.stopped_sessions {
+            if stop.key == WHOLE_AGENT {
+                details.reason.clone_from(&stop.reason);
+                continue;
+            }
             let left_ms = stop.until_ms.saturating_sub(now.clock_ms).min(record.stop_ms(stop.action));
             let until_ms = if left_ms == 0 { 0 } else { now.steady_ms + left_ms };
             details.add_stop(StoppedSession { until_ms, ..stop.clone() });
@@ -357,6 +372,28 @@ mod tests {
 
     fn policy() -> AgentPolicy {
         serde_json::from_str(r#"{"agent_id": "a", "active": true}"#).unwrap()
+    }
+
+    #[test]
+    fn a_block_by_the_sidecar_lasts_as_long_as_it_says_and_clears_the_window_once() {
+        let now = Now { clock_ms: 1_000_000, steady_ms: 5_000 };
+        let block = |until_ms| {
+            let (key, reason) = (WHOLE_AGENT.to_owned(), "over 2 Envoys".to_owned());
+            let stop = StoppedSession { key, until_ms, releases: 0, action: Action::Block, reason };
+            AgentPolicy { stopped_sessions: vec![stop], ..policy() }
+        };
+        let mut record = Record::new(&policy(), 0);
+        record.apply_block(&block(1_000_000), now);
+        assert_eq!(record, Record::new(&policy(), 0), "a block that is over");
+        record.apply_block(&block(1_030_000), now);
+        assert_eq!((record.blocked_for_seconds(5_000), record.blocks), (30, 1));
+        record.apply_block(&block(1_030_000), Now { clock_ms: 1_001_000, steady_ms: 6_000 });
+        assert_eq!((record.blocked_for_seconds(6_000), record.blocks), (29, 1), "told again");
+        let mut clock_ahead = Record::new(&policy(), 0);
+        clock_ahead.apply_block(&block(u64::MAX), now);
+        assert_eq!(clock_ahead.blocked_for_seconds(5_000), clock_ahead.retry_after_seconds);
+        let details = Details::new(&block(1_030_000), &record, now);
+        assert_eq!((details.reason.as_str(), details.stopped_sessions.len()), ("over 2 Envoys", 0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure: no host, no clock, no JSON. Each stage takes the type of the stage before it and no other.
 
+pub mod entry;
 pub mod explain;
 pub mod literal;
 pub mod progress;
@@ -9,5 +10,3 @@ pub mod score;
 pub mod verdict;
 pub mod window;
 pub mod windows;
-
-mod entry;

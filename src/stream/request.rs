@@ -2,7 +2,7 @@
 
 use super::{AGENT_PROPERTY, CALL_PROPERTY, Flow, Forwarded, Phase, SCORE_PROPERTY, Stream, VERDICT_PROPERTY};
 use crate::agent::record::session_key;
-use crate::agent::{Agent, NotScored, Scored, Standing, Trip};
+use crate::agent::{Agent, NotScored, Scored, Standing, Trip, call_of};
 use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy, OnUnjudged};
 use crate::decode::envelope;
 use crate::decode::format::{by_path, is_not_a_call};
@@ -116,11 +116,11 @@ impl Stream {
     fn hold_or_pass(&mut self, host: &impl StreamHost, agent: Agent, headers: &RequestHeaders) -> Flow {
         let scored_before = || host.property(&[CALL_PROPERTY]).and_then(|place| agent.find_scored(&place));
         if headers.redirected
-            && let Some((agent, sequence)) = scored_before()
+            && let Some((agent, sequence, told)) = scored_before()
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
-            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false });
+            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, told, format, is_batch: false });
             return Flow::Continue;
         }
         if let Some(outcome) = self.known_outcome(headers) {
@@ -227,8 +227,11 @@ impl Stream {
         };
         let config = &self.worker.config;
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
-        let flow = match agent.score(host, &turn, limits, now_ms) {
+        let (kind, call) = call_of(&turn, now_ms);
+        let flow = match agent.score(host, kind, call, limits) {
             Ok(mut scored) => {
+                let known = (agent.id(), agent.record.generation);
+                scored.told = self.worker.entries.borrow_mut().add_call(known, kind, call, &scored.score);
                 self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, now_ms);
                 host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 match scored.verdict {
@@ -294,10 +297,11 @@ impl Stream {
         host.count(Metric::Requests(Outcome::Allowed), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
-        host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
+        host.set_property(CALL_PROPERTY, &agent.place_of(scored));
         self.phase = Phase::AwaitAnswer(Forwarded {
             agent,
             sequence: scored.sequence,
+            told: scored.told,
             format: turn.format,
             is_batch: turn.is_batch,
         });
