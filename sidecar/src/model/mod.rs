@@ -12,11 +12,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod alert;
+mod entries;
 mod pause;
 mod session;
 mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use session::{SessionStop, session_name};
 use words::words;

@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod envoys;
 mod error;
+mod fleet;
 mod follow;
 mod kills;
 mod notices;
@@ -36,6 +37,8 @@ pub use agents::{Caller, Note, Precondition};
 pub use envoys::EnvoyView;
 pub(crate) use envoys::SHARE;
 pub use error::{Error, Result};
+pub(crate) use fleet::PUBLISH_INTERVAL;
+pub use fleet::{EntryReceipt, EnvoyScore, FleetView};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
@@ -98,6 +101,7 @@ pub struct Service {
     heartbeat: watch::Sender<u64>,
     envoys: envoys::Registry,
     observations: observations::Collector,
+    fleet: fleet::Fleet,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
     /// Limits how many passwords are hashed at once: each takes a processor and 19 MB for a moment.
@@ -110,6 +114,7 @@ impl Service {
         let meta = store.meta().await?;
         let keyring = tokens::Keyring::default();
         keyring.replace(store.tokens().await?);
+        let fleet = fleet::Fleet::new(store.entry_bus(), meta.rev);
         Ok(Self {
             store,
             clock,
@@ -120,6 +125,7 @@ impl Service {
             heartbeat: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
+            fleet,
             keyring,
             readiness: readiness::Probe::default(),
             hashing: Semaphore::new(2),

@@ -7,6 +7,9 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A name and its SQL.
 type Step = (&'static str, &'static str);
 
+/// Steps, and the number of the first of them.
+type Steps<'a> = (i64, &'a [Step]);
+
 pub(super) const SQLITE: [Step; 5] = [
     ("initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
     ("alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
@@ -24,10 +27,13 @@ pub(super) const POSTGRES: [Step; 6] = [
     ("pause", include_str!("../../migrations/postgres/0006_pause.sql")),
 ];
 
-/// Returns a migrator for the steps, which it numbers from 1.
-pub(super) fn migrator(steps: &[Step]) -> Migrator {
-    let migration = |(version, (name, sql)): (i64, &Step)| {
-        Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+pub(super) const POSTGRES_FROM_20: [Step; 1] = [("fleet", include_str!("../../migrations/postgres/0020_fleet.sql"))];
+
+/// Returns a migrator for the steps. There may be gaps between their numbers.
+pub(super) fn migrator(steps: &[Steps<'_>]) -> Migrator {
+    let migration = |(version, (name, sql)): (i64, Step)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations((1..).zip(steps).map(migration).collect())
+    let numbered = |(first, steps): &Steps<'_>| (*first..).zip(steps.to_vec());
+    Migrator::with_migrations(steps.iter().flat_map(numbered).map(migration).collect())
 }

@@ -65,6 +65,7 @@ async fn requests_and_answers_match_their_schemas() {
     let score = json!({
         "at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1,
     });
+    let entries = json!({"agent_id": "a", "generation": 1, "entries": ""});
     let calls = [
         (Method::PUT, agent, json!({"kill_switch_enabled": true, "name": "A"}), 201),
         (Method::PUT, agent, json!({"kill_switch_enabled": true}), 200),
@@ -88,6 +89,8 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::POST, "/v1/kills", kill("stale", "a", 1), 200),
         (Method::POST, "/v1/agents/{agent_id}/deactivate", Value::Null, 200),
         (Method::POST, "/v1/observations", json!({"agents": [{"agent_id": "a", "scores": [score]}]}), 200),
+        (Method::POST, "/v1/entries", json!({"sender": "s", "version": 0, "sent_ms": 1, "agents": [entries]}), 200),
+        (Method::GET, "/v1/agents/{agent_id}/fleet", Value::Null, 200),
         (Method::GET, "/v1/agents/{agent_id}/scores?limit=5", Value::Null, 200),
         (Method::GET, "/v1/agents?limit=1", Value::Null, 200),
         (Method::GET, "/v1/sync?envoy=edge", Value::Null, 200),

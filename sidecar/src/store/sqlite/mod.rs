@@ -65,7 +65,7 @@ impl Sqlite {
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
         let writer = pool(1).acquire_timeout(WRITER_TIMEOUT).connect_with(options.clone()).await?;
-        let migrated = migrations::migrator(&migrations::SQLITE).run(&writer).await;
+        let migrated = migrations::migrator(&[(1, &migrations::SQLITE)]).run(&writer).await;
         migrated.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         // From here on, a file that is missing was removed, and must not be replaced by an empty one.
         let options = options.create_if_missing(false);
