@@ -11,7 +11,7 @@
 //!    is forwarded, and the answer is read as it streams past and attached to its call.
 //!
 //! Off the way: [`config`] is the filter's configuration, [`policy`] the settings of an agent, [`wire`] the types that are
-//! exchanged with the sidecar, [`worker`] what the streams of one worker share, [`pause`] the pause of the whole fleet,
+//! exchanged with the sidecar, [`entries`] the calls that it is told of, [`worker`] what the streams of one worker share, [`pause`] the pause of the whole fleet,
 //! [`metrics`] what is counted, [`printable`] how text from outside is shown to people.
 
 pub mod agent;
@@ -19,6 +19,7 @@ pub mod codec;
 pub mod config;
 pub mod decode;
 pub mod detect;
+pub mod entries;
 pub mod fingerprint;
 pub mod headers;
 pub mod host;

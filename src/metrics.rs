@@ -19,6 +19,8 @@ pub enum Metric {
     AnswersUnread,
     /// Answers that the client did not wait for, or that the upstream broke off.
     AnswersCut,
+    /// Calls and answers that the sidecar was not told of.
+    EntriesDropped,
     /// Seconds since the last answer of the sidecar.
     SyncAgeSeconds,
     /// Reports that the sidecar has not accepted yet.
@@ -107,7 +109,7 @@ pub const OUTCOMES: [(Outcome, &str); 22] = [
 ];
 
 /// Every other metric with its name and kind.
-pub const OTHERS: [(Metric, &str, Kind); 12] = [
+pub const OTHERS: [(Metric, &str, Kind); 13] = [
     (Metric::Kills, "kill_switch.kills", Kind::Counter),
     (Metric::Blocks, "kill_switch.blocks", Kind::Counter),
     (Metric::WouldKills, "kill_switch.would_kills", Kind::Counter),
@@ -115,6 +117,7 @@ pub const OTHERS: [(Metric, &str, Kind); 12] = [
     (Metric::AnswerLoops, "kill_switch.answer_loops", Kind::Counter),
     (Metric::AnswersUnread, "kill_switch.answers_unread", Kind::Counter),
     (Metric::AnswersCut, "kill_switch.answers_cut", Kind::Counter),
+    (Metric::EntriesDropped, "kill_switch.entries_dropped", Kind::Counter),
     (Metric::SyncAgeSeconds, "kill_switch.sync_age_seconds", Kind::Gauge),
     (Metric::OutboxDepth, "kill_switch.outbox_depth", Kind::Gauge),
     (Metric::ReportsDropped, "kill_switch.reports_dropped", Kind::Counter),
@@ -134,11 +137,12 @@ impl Metric {
             Self::AnswerLoops => OUTCOMES.len() + 4,
             Self::AnswersUnread => OUTCOMES.len() + 5,
             Self::AnswersCut => OUTCOMES.len() + 6,
-            Self::SyncAgeSeconds => OUTCOMES.len() + 7,
-            Self::OutboxDepth => OUTCOMES.len() + 8,
-            Self::ReportsDropped => OUTCOMES.len() + 9,
-            Self::Paused => OUTCOMES.len() + 10,
-            Self::FilterMicroseconds => OUTCOMES.len() + 11,
+            Self::EntriesDropped => OUTCOMES.len() + 7,
+            Self::SyncAgeSeconds => OUTCOMES.len() + 8,
+            Self::OutboxDepth => OUTCOMES.len() + 9,
+            Self::ReportsDropped => OUTCOMES.len() + 10,
+            Self::Paused => OUTCOMES.len() + 11,
+            Self::FilterMicroseconds => OUTCOMES.len() + 12,
         }
     }
 }

@@ -9,9 +9,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod entries;
 mod repetition;
 mod tools;
 
+pub use entries::{AgentEntries, EntryReport};
 pub use repetition::Repetition;
 pub use tools::{IGNORE, ToolRule, ToolRules};
 
@@ -258,6 +260,9 @@ pub struct AgentPolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_sessions: Vec<StoppedSession>,
 }
+
+/// The key of a stop that concerns all calls of an agent: the sidecar has blocked it. No conversation has this key.
+pub const WHOLE_AGENT: &str = "0000000000000000";
 
 /// A conversation that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use crate::config::Config;
 use crate::fingerprint::Fingerprinter;
 use crate::host::Host;
+use crate::link::entries::EntryBuffer;
 use crate::link::observations::ObservationBuffer;
 
 /// The state of the filter in one worker.
@@ -23,6 +24,8 @@ pub struct Worker {
     pub clock_ahead_ms: Cell<u64>,
     /// What is reported to the sidecar every now and then.
     pub observations: RefCell<ObservationBuffer>,
+    /// The calls and answers that the sidecar is told of several times a second.
+    pub entries: RefCell<EntryBuffer>,
     /// Fingerprinters that are not in use, since their buffers are worth keeping. The one returned last is taken first,
     /// while it is still in the cache.
     spare: RefCell<Vec<Fingerprinter>>,
@@ -34,6 +37,7 @@ const MAX_SPARE: usize = 64;
 impl Worker {
     /// Creates the state of a worker.
     pub fn new(config: Config, envoy: String) -> Self {
+        let entries = RefCell::new(EntryBuffer::new(config.fleet));
         Self {
             config,
             envoy,
@@ -41,6 +45,7 @@ impl Worker {
             ticked_ms: Cell::new(0),
             clock_ahead_ms: Cell::new(0),
             observations: RefCell::default(),
+            entries,
             spare: RefCell::default(),
         }
     }

@@ -4,6 +4,7 @@
 //! behaves in the same way everywhere. A call that fails is repeated, as agents do, until it succeeds.
 
 use std::fmt;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -50,6 +51,8 @@ pub struct Agent {
     /// The move that has not been answered yet.
     current: Option<Move>,
     last_answer: Answer,
+    /// How long the model takes for each answer, in milliseconds.
+    delay_ms: u64,
     number: usize,
 }
 
@@ -72,6 +75,7 @@ impl Agent {
             caller,
             current: None,
             last_answer: Answer::default(),
+            delay_ms: 0,
             number: 0,
         }
     }
@@ -83,12 +87,24 @@ impl Agent {
             None => self.advance(),
         };
         let asked = self.describe(&current.input);
-        let reply = self.caller.call(&self.conversation.request(), Some(&current.answer)).await;
+        let answer = Answer { delay_ms: current.answer.delay_ms + self.delay_ms, ..current.answer.clone() };
+        let reply = self.caller.call(&self.conversation.request(), Some(&answer)).await;
         match &reply {
             Ok(reply) if reply.status < 400 => self.hear(&current.answer, reply),
             _ => self.current = Some(current),
         }
         Call { number: self.number, asked, reply: reply.map_err(|error| error.to_string()) }
+    }
+
+    /// Lets the model take this long for each answer.
+    #[must_use]
+    pub fn answered_after(self, delay: Duration) -> Agent {
+        Agent { delay_ms: delay.as_millis() as u64, ..self }
+    }
+
+    /// Makes the next calls through another client, as a load balancer may.
+    pub fn call_through(&mut self, caller: Caller) {
+        self.caller = caller;
     }
 
     /// Makes this many calls, refused or not.

@@ -14,6 +14,7 @@
 //! - [`mod@envoy_yaml`]: the Envoy configuration that those Envoys run.
 //! - [`capabilities`]: what that configuration lets the filter call.
 //! - [`mesh`]: mock LLM, sidecar and Envoy together.
+//! - [`fleet`]: several Envoys over one or several sidecars.
 //! - [`fault`]: a TCP proxy that fails as it is told.
 //! - [`drill`]: faults with real processes, and what they cost.
 //!
@@ -35,6 +36,8 @@ pub mod drill;
 pub mod envoy_yaml;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod fault;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod fleet;
 pub mod format;
 pub mod fresh;
 #[cfg(not(target_arch = "wasm32"))]

@@ -25,7 +25,7 @@ const VIEWER: &str = "lab-viewer-token-0123456789ab";
 
 /// The sidecar's settings. Tests kill more agents within a minute than a real fleet would, so a storm of kills does not
 /// pause it.
-const ENVIRONMENT: [(&str, &str); 4] =
+pub(crate) const ENVIRONMENT: [(&str, &str); 4] =
     [("ENFORCER_TOKEN", ENFORCER), ("OPERATOR_TOKEN", OPERATOR), ("VIEWER_TOKEN", VIEWER), ("STORM_KILLS", "0")];
 
 /// The options of a mesh.
@@ -139,7 +139,7 @@ impl Mesh {
 
 /// Returns the configuration of an Envoy with the filter, whose configuration has these fields in addition to the default
 /// ones or in place of them.
-fn envoy_config(llm: &MockLlm, sidecar: &Sidecar, module: PathBuf, fields: &Value) -> EnvoyConfig {
+pub(crate) fn envoy_config(llm: &MockLlm, sidecar: &Sidecar, module: PathBuf, fields: &Value) -> EnvoyConfig {
     let mut filter = json!({"cluster": "kill-switch", "token": ENFORCER, "observe_interval_ms": 100});
     for (name, value) in fields.as_object().into_iter().flatten() {
         filter[name] = value.clone();

@@ -20,6 +20,7 @@ use crate::detect::score::Score;
 use crate::detect::tools::Treatment;
 use crate::detect::verdict::{Verdict, decide};
 use crate::detect::window::{Call, Sequence, Window};
+use crate::entries::Kind;
 use crate::host::{Host, SharedValue};
 use crate::shared::{SlotLimits, agent_key, agent_of, find_slot, update, update_from, update_persistently};
 use crate::turn::{Answer, Conversation, Turn};
@@ -109,10 +110,12 @@ pub struct Scored {
     pub verdict: Verdict,
     /// The score with its contributions.
     pub score: Score,
-    /// Whether the policy ignores the tools that the call is about, so that it was not scored.
-    pub ignored: bool,
+    /// How the policy counts the tools that the call is about. If it ignores them, the call was not scored.
+    pub treatment: Treatment,
     /// The number by which the answer finds the call.
     pub sequence: Sequence,
+    /// The number under which the sidecar is told of the call, or 0 if it is not.
+    pub told: u32,
     /// The window, if the verdict is not to allow the call. The report explains the verdict with it.
     pub window: Option<Window>,
 }
@@ -121,8 +124,16 @@ impl Scored {
     fn new(record: &Record, window: &Window, (score, sequence): (Score, Sequence), call: &Call) -> Self {
         let verdict = decide(&score, record.threshold, record.action);
         let window = (verdict != Verdict::Allow).then(|| window.clone());
-        Self { verdict, score, ignored: call.treatment == Treatment::Ignored, sequence, window }
+        Self { verdict, score, treatment: call.treatment, sequence, told: 0, window }
     }
+}
+
+/// Returns the call that a request makes, as it is scored, and in which window.
+pub fn call_of(turn: &Turn, now_ms: u64) -> (Kind, Call) {
+    let kind = if turn.conversation.key().is_some() { Kind::Conversation } else { Kind::Common };
+    let conversation = turn.conversation.tag();
+    let (input, tools) = (turn.input, turn.tools);
+    (kind, Call { at_ms: now_ms, in_flight: 1, conversation, input, tools, ..Call::default() })
 }
 
 /// Why a call was not scored.
@@ -167,18 +178,17 @@ impl Agent {
     }
 
     /// Returns where a scored call is, in words that [`find_scored`](Self::find_scored) understands.
-    pub fn place_of(&self, sequence: Sequence) -> String {
-        match &self.slot {
-            Some(slot) => format!("{} {slot}", sequence.0),
-            None => sequence.0.to_string(),
-        }
+    pub fn place_of(&self, scored: &Scored) -> String {
+        format!("{} {} {}", scored.sequence.0, scored.told, self.slot.as_deref().unwrap_or_default())
     }
 
-    /// Finds a call that an earlier pass over the same request has scored.
-    pub fn find_scored(&self, place: &[u8]) -> Option<(Self, Sequence)> {
-        let place = std::str::from_utf8(place).ok()?;
-        let (number, slot) = place.split_once(' ').map_or((place, None), |(number, slot)| (number, Some(slot)));
-        Some((Self { slot: slot.map(str::to_owned), ..self.clone() }, Sequence(number.parse().ok()?)))
+    /// Finds a call that an earlier pass over the same request has scored. Returns its number in the window as well, and the
+    /// one under which the sidecar was told of it.
+    pub fn find_scored(&self, place: &[u8]) -> Option<(Self, Sequence, u32)> {
+        let (number, rest) = std::str::from_utf8(place).ok()?.split_once(' ')?;
+        let (told, slot) = rest.split_once(' ')?;
+        let slot = Some(slot.to_owned()).filter(|slot| !slot.is_empty());
+        Some((Self { slot, ..self.clone() }, Sequence(number.parse().ok()?), told.parse().ok()?))
     }
 
     /// Returns what the record that was read says about a request of this conversation, as far as it is known.
@@ -195,17 +205,9 @@ impl Agent {
         &mut self,
         host: &impl Host,
         turn: &Turn,
+        call: Call,
         limits: SlotLimits,
-        now_ms: u64,
     ) -> Result<Scored, NotScored> {
-        let call = Call {
-            at_ms: now_ms,
-            in_flight: 1,
-            conversation: turn.conversation.tag(),
-            input: turn.input,
-            tools: turn.tools,
-            ..Call::default()
-        };
         match turn.conversation.key() {
             None => self.score_in_common(host, turn, call),
             Some(_) => self.score_in_slot(host, turn, call, limits),
@@ -259,8 +261,7 @@ impl Agent {
 
     /// Attaches an answer to its call. Does nothing if the window is of another generation by now, or if the call has left
     /// it.
-    pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer) {
-        let now_ms = host.steady_ms();
+    pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer, now_ms: u64) {
         self.update_window(host, &|window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
     }
 
@@ -399,6 +400,7 @@ pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Optio
         unknown_kill = None;
         let before = Value::decode(&stored.bytes);
         let mut record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
+        record.apply_block(policy, now);
         let Some(value) = before else { return Some(record.encode(&Details::new(policy, &record, now))) };
         let known = value.details();
         let details = match value.record.generation == record.generation {

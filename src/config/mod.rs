@@ -77,6 +77,8 @@ pub struct Config {
     pub sync_wait_seconds: u32,
     /// How often observations are sent.
     pub observe_interval_ms: u32,
+    /// Whether the sidecar is told of calls and answers, so that it can recognise loops over several Envoys.
+    pub fleet: bool,
 }
 
 /// What happens to requests before the first policy has arrived: `on_no_policy`.
@@ -185,6 +187,7 @@ impl Config {
             envoy_name: text("envoy_name", raw.envoy_name, &rules::ENVOY_NAME)?,
             sync_wait_seconds: whole("sync_wait_seconds", raw.sync_wait_seconds, 4, 1..=55)?,
             observe_interval_ms: whole("observe_interval_ms", raw.observe_interval_ms, 1_000, 100..=60_000)?,
+            fleet: flag("fleet", raw.fleet, true)?,
         })
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct RawConfig<'a> {
     pub envoy_name: Setting<'a>,
     pub sync_wait_seconds: Setting<'a>,
     pub observe_interval_ms: Setting<'a>,
+    pub fleet: Setting<'a>,
 }
 
 /// One entry of `agent_id`.

@@ -42,6 +42,7 @@ fn a_cluster_is_enough_and_everything_else_has_its_default() {
     assert_eq!(config.envoy_name, None);
     assert_eq!(config.sync_wait_seconds, 4);
     assert_eq!(config.observe_interval_ms, 1000);
+    assert!(config.fleet);
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn every_field_can_be_set() {
            "hold": "body", "max_request_bytes": 16777216, "max_event_bytes": 1024, "accept_encoding": "keep",
            "patterns": [{"pattern": "TCK-\\d+", "placeholder": "<TICKET>"}], "inactive_reply": "completion",
            "dashboard_url": "https://ks.example/", "evidence": "excerpt", "envoy_name": "edge-1",
-           "sync_wait_seconds": 55, "observe_interval_ms": 100"#,
+           "sync_wait_seconds": 55, "observe_interval_ms": 100, "fleet": false"#,
     );
     assert_eq!(config.authority, "ks.ops:8080");
     assert_eq!(config.token.map(|token| token.bearer()), Some("Bearer s3cret".into()));
@@ -83,6 +84,7 @@ fn every_field_can_be_set() {
     assert_eq!(config.envoy_name.as_deref(), Some("edge-1"));
     assert_eq!(config.sync_wait_seconds, 55);
     assert_eq!(config.observe_interval_ms, 100);
+    assert!(!config.fleet);
 }
 
 /// Checks the message for each of these fields.

@@ -3,6 +3,7 @@
 //! Everything here is pure: no host, no clock, no JSON. Each stage takes the type of the stage before it and no other.
 
 pub mod answer_loop;
+pub mod entry;
 pub mod explain;
 pub mod literal;
 pub mod progress;
@@ -11,5 +12,3 @@ pub mod tools;
 pub mod verdict;
 pub mod window;
 pub mod windows;
-
-mod entry;

@@ -81,7 +81,7 @@ impl Call {
 pub struct Sequence(pub u32);
 
 /// The version of the layout.
-const VERSION: u8 = 2;
+pub const VERSION: u8 = 2;
 /// The offset of the next call's number. Version, counting mode and generation come before it.
 const NEXT_NUMBER: usize = 10;
 /// The offset of the first call.

@@ -1,9 +1,11 @@
 //! What the filter and the sidecar say to each other, off the request path.
 //!
 //! Every root ticks. The one that holds the [`lease`] speaks for the whole Envoy: it keeps a long poll open for policy
-//! changes ([`sync`]) and sends the kill reports that wait in the [`outbox`]. Each worker sends its own [`observations`].
+//! changes ([`sync`]) and sends the kill reports that wait in the [`outbox`]. Each worker sends its own [`observations`] and
+//! [`entries`].
 
 mod backoff;
+pub mod entries;
 mod lease;
 pub mod observations;
 pub mod outbox;
@@ -18,6 +20,7 @@ use crate::host::{CallId, Host, Incoming};
 use crate::metrics::Metric;
 use crate::pause;
 use crate::worker::Worker;
+use entries::EntrySender;
 use lease::Claim;
 use observations::Reporter;
 use outbox::Sender;
@@ -35,6 +38,7 @@ pub struct Link {
     sync: PolicySync,
     sender: Sender,
     reporter: Reporter,
+    entries: EntrySender,
 }
 
 impl Link {
@@ -44,7 +48,8 @@ impl Link {
         worker.read_clock(host);
         let sync = PolicySync::new(Rc::clone(&worker));
         let reporter = Reporter::new(Rc::clone(&worker));
-        Self { worker, claim, sync, sender: Sender::default(), reporter }
+        let entries = EntrySender::new(Rc::clone(&worker), host);
+        Self { worker, claim, sync, sender: Sender::default(), reporter, entries }
     }
 
     /// Does what is due. Called every [`TICK_MS`].
@@ -62,6 +67,7 @@ impl Link {
             self.sync.tick(host, now_ms);
         }
         self.reporter.tick(host, now_ms);
+        self.entries.tick(host, now_ms);
     }
 
     /// Handles the answer to a call, or its failure. Only the sidecar's own answers count: Envoy answers in its name when
@@ -69,7 +75,8 @@ impl Link {
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: Option<Incoming>) {
         let answer = answer.filter(|answer| answer.from_sidecar);
         if !self.sync.response(host, call, &answer) && !self.sender.response(host, call, &answer) {
-            return self.reporter.response(host, call, &answer);
+            self.reporter.response(host, call, &answer);
+            return self.entries.response(host, call, &answer);
         }
         // Another root may have taken the lease over while the call was under way.
         let now_ms = host.steady_ms();

@@ -1,6 +1,7 @@
 //! The link against a scripted host.
 
 mod clock;
+mod entries;
 mod failing;
 mod outbox;
 mod partition;

@@ -6,6 +6,7 @@
 use super::{Flow, Phase, Stream, VERDICT_PROPERTY};
 use crate::agent::{Agent, Scored, Trip};
 use crate::detect::score::Score;
+use crate::detect::tools::Treatment;
 use crate::detect::verdict::Verdict;
 use crate::host::StreamHost;
 use crate::link::report;
@@ -47,8 +48,9 @@ impl Stream {
         // Unknown after an internal redirect. Stopping the whole agent instead would be too much.
         let Some(conversation) = &forwarded.conversation else { return false };
         let agent = &forwarded.agent;
+        let (sequence, told) = (forwarded.sequence, forwarded.told);
         let scored =
-            Scored { verdict, score: Score::default(), sequence: forwarded.sequence, window: None, ignored: false };
+            Scored { verdict, score: Score::default(), treatment: Treatment::Usual, sequence, told, window: None };
         let mut report = report::report(host, &self.worker, agent, &scored, conversation, repetition.to_string());
         report.repetition = Some(repetition);
         let evidence = report::Evidence::default();

@@ -76,6 +76,8 @@ enum Phase {
 struct Forwarded {
     agent: Agent,
     sequence: Sequence,
+    /// The number under which the sidecar was told of it, or 0 if it was not.
+    told: u32,
     format: Format,
     /// Whether the body had several requests, so that several responses belong to it.
     is_batch: bool,

@@ -2,11 +2,12 @@
 
 use super::{AGENT_PROPERTY, CALL_PROPERTY, Flow, Forwarded, Phase, SCORE_PROPERTY, Stream, VERDICT_PROPERTY};
 use crate::agent::record::session_key;
-use crate::agent::{Agent, NotScored, Scored, Standing, Trip};
+use crate::agent::{Agent, NotScored, Scored, Standing, Trip, call_of};
 use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy, OnUnjudged};
 use crate::decode::envelope;
 use crate::decode::format::{by_path, is_not_a_call};
 use crate::decode::request::{Reading, end_of_request, request};
+use crate::detect::tools::Treatment;
 use crate::detect::verdict::Verdict;
 use crate::fingerprint::Fingerprinter;
 use crate::headers::{Headers, is_compressed, parse_number};
@@ -116,11 +117,12 @@ impl Stream {
     fn hold_or_pass(&mut self, host: &impl StreamHost, agent: Agent, headers: &RequestHeaders) -> Flow {
         let scored_before = || host.property(&[CALL_PROPERTY]).and_then(|place| agent.find_scored(&place));
         if headers.redirected
-            && let Some((agent, sequence)) = scored_before()
+            && let Some((agent, sequence, told)) = scored_before()
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
-            self.phase = Phase::AwaitAnswer(Forwarded { agent, sequence, format, is_batch: false, conversation: None });
+            let forwarded = Forwarded { agent, sequence, told, format, is_batch: false, conversation: None };
+            self.phase = Phase::AwaitAnswer(forwarded);
             return Flow::Continue;
         }
         if let Some(outcome) = self.known_outcome(headers) {
@@ -228,15 +230,23 @@ impl Stream {
         };
         let config = &self.worker.config;
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
-        let flow = match agent.score(host, &turn, limits, now_ms) {
+        let (kind, call) = call_of(&turn, now_ms);
+        let flow = match agent.score(host, &turn, call, limits) {
             Ok(mut scored) => {
-                if !scored.ignored {
+                let known = (agent.id(), agent.record.generation);
+                // The sidecar does not know which tools a call is about, so it is told only of calls that are counted as usual.
+                if scored.treatment == Treatment::Usual {
+                    scored.told = self.worker.entries.borrow_mut().add_call(known, kind, call, &scored.score);
+                }
+                if scored.treatment != Treatment::Ignored {
                     let at_ms = now_ms.wrapping_add(self.worker.clock_ahead_ms.get());
                     self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, at_ms);
                     host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 }
                 match scored.verdict {
-                    Verdict::Allow if scored.ignored => self.forward(host, Outcome::Ignored, agent, &scored, &turn),
+                    Verdict::Allow if scored.treatment == Treatment::Ignored => {
+                        self.forward(host, Outcome::Ignored, agent, &scored, &turn)
+                    }
                     Verdict::Allow => self.forward(host, Outcome::Allowed, agent, &scored, &turn),
                     _ => self.trip(host, agent, &mut scored, &turn),
                 }
@@ -306,12 +316,13 @@ impl Stream {
         host.count(Metric::Requests(outcome), 1);
         let verdict = if scored.verdict == Verdict::WouldKill { "would_kill" } else { "allow" };
         host.set_property(VERDICT_PROPERTY, verdict);
-        host.set_property(CALL_PROPERTY, &agent.place_of(scored.sequence));
+        host.set_property(CALL_PROPERTY, &agent.place_of(scored));
         let is_cut = agent.record.answer_loop == AnswerLoop::Cut;
         self.phase = Phase::AwaitAnswer(Forwarded {
             conversation: is_cut.then(|| turn.conversation.clone()),
             agent,
             sequence: scored.sequence,
+            told: scored.told,
             format: turn.format,
             is_batch: turn.is_batch,
         });

@@ -7,6 +7,7 @@ use crate::host::StreamHost;
 use crate::metrics::Metric;
 use crate::turn::{Answer, Format};
 use crate::wire::AnswerLoop;
+use crate::worker::Worker;
 
 impl Stream {
     /// Handles the response's headers.
@@ -15,14 +16,14 @@ impl Stream {
         let all = host.response_headers();
         let headers = ResponseHeaders::read(&all);
         if let Some(answer) = Answer::of_failed_status(headers.status) {
-            return forwarded.attach(host, answer);
+            return forwarded.attach(host, &self.worker, answer);
         }
         if !headers.is_from_upstream(host) {
-            return forwarded.attach(host, Answer::Unknown);
+            return forwarded.attach(host, &self.worker, Answer::Unknown);
         }
         if headers.compressed {
             host.count(Metric::AnswersUnread, 1);
-            return forwarded.attach(host, Answer::Unknown);
+            return forwarded.attach(host, &self.worker, Answer::Unknown);
         }
         let head = ResponseHead { status: headers.status, content_type: headers.content_type };
         let text = self.worker.take_fingerprinter();
@@ -68,7 +69,7 @@ impl Stream {
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
-            forwarded.attach(host, answer);
+            forwarded.attach(host, &self.worker, answer);
         }
     }
 
@@ -85,13 +86,13 @@ impl Stream {
                     _ if is_abandoned => Answer::Abandoned,
                     _ => Answer::Failed,
                 };
-                forwarded.attach(host, answer);
+                forwarded.attach(host, &self.worker, answer);
             }
             // Another pass over the request awaits the answer.
             Phase::AwaitAnswer(_) if details(host) == INTERNAL_REDIRECT => {}
             Phase::AwaitAnswer(forwarded) => {
                 host.count(Metric::AnswersCut, 1);
-                forwarded.attach(host, Answer::Failed);
+                forwarded.attach(host, &self.worker, Answer::Failed);
             }
             Phase::Pass | Phase::Score(_) | Phase::Refuse(_) => {}
         }
@@ -105,8 +106,12 @@ impl Stream {
 }
 
 impl Forwarded {
-    fn attach(&self, host: &impl StreamHost, answer: Answer) {
-        self.agent.attach_answer(host, self.sequence, answer);
+    #[inline(never)] // so that it is compiled once
+    fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer) {
+        let now_ms = host.steady_ms();
+        self.agent.attach_answer(host, self.sequence, answer, now_ms);
+        let agent = (self.agent.id(), self.agent.record.generation);
+        worker.entries.borrow_mut().add_answer(agent, self.told, answer, now_ms);
     }
 }
 

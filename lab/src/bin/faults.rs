@@ -37,6 +37,7 @@ enum Part {
     Listener,
     Disk,
     Load,
+    Fleet,
 }
 
 #[tokio::main]
@@ -88,6 +89,9 @@ async fn run(options: &Options) -> Vec<Outcome> {
     if wanted(Part::Load) {
         let lasts = Duration::from_secs(options.seconds);
         note(drill::load(Load { agents: options.agents, lasts, pause: Duration::from_secs(2) }).await);
+    }
+    if wanted(Part::Fleet) {
+        note(drill::fleet(20, Duration::from_secs(options.seconds)).await);
     }
     outcomes
 }

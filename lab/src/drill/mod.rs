@@ -6,6 +6,7 @@
 
 mod crash;
 mod disk;
+mod fleet;
 mod link;
 mod listener;
 mod load;
@@ -15,6 +16,7 @@ mod traffic;
 
 pub use crash::{envoy_crashes, sidecar_crashes};
 pub use disk::full_disk;
+pub use fleet::fleet;
 pub use link::faulty_link;
 pub use listener::listener_updates;
 pub use load::{Load, load};

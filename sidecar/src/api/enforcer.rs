@@ -1,10 +1,10 @@
-//! The routes that filters use: sync, kill reports and observations.
+//! The routes that filters use: sync, kill reports, observations and entries.
 //!
 //! Unlike the listings, sync ignores unknown parameters, because the filter may be newer than the sidecar.
 
 use std::time::Duration;
 
-use agent_kill_switch::wire::{KillReport, Observations};
+use agent_kill_switch::wire::{EntryReport, KillReport, Observations};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use super::App;
 use super::body::Report;
 use super::params::Params;
 use super::problem::Result;
-use crate::service::{KillReceipt, ObservationReceipt, SyncRequest, Synced};
+use crate::service::{EntryReceipt, KillReceipt, ObservationReceipt, SyncRequest, Synced};
 use crate::telemetry;
 
 pub(super) async fn sync(State(app): State<App>, mut params: Params) -> Result<Response> {
@@ -41,4 +41,8 @@ pub(super) async fn observations(
     Report(report): Report<Observations>,
 ) -> Result<Json<ObservationReceipt>> {
     Ok(Json(app.service.observe(&report).await?))
+}
+
+pub(super) async fn entries(State(app): State<App>, Report(report): Report<EntryReport>) -> Json<EntryReceipt> {
+    Json(app.service.take_entries(report))
 }

@@ -29,6 +29,7 @@ mod envoys;
 mod events;
 mod extract;
 pub(crate) mod failures;
+mod fleet;
 mod health;
 pub(crate) mod identified;
 mod kill_switch;
@@ -97,6 +98,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::GET, "/v1/sync", ENFORCER, enforcer::sync),
         route(Method::POST, "/v1/kills", ENFORCER, enforcer::kill),
         route(Method::POST, "/v1/observations", ENFORCER, enforcer::observations),
+        route(Method::POST, "/v1/entries", ENFORCER, enforcer::entries),
         route(Method::GET, "/v1/agents", VIEWER, agents::list),
         route(Method::GET, "/v1/agents/{agent_id}", VIEWER, agents::get),
         route(Method::PUT, "/v1/agents/{agent_id}", OPERATOR, agents::put),
@@ -107,6 +109,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::POST, "/v1/agents/{agent_id}/activate", OPERATOR, agents::activate),
         route(Method::POST, "/v1/agents/{agent_id}/deactivate", OPERATOR, agents::deactivate),
         route(Method::GET, "/v1/agents/{agent_id}/scores", VIEWER, agents::scores),
+        route(Method::GET, "/v1/agents/{agent_id}/fleet", VIEWER, fleet::get),
         route(Method::GET, "/v1/agents/{agent_id}/sessions", VIEWER, sessions::list),
         route(Method::POST, "/v1/agents/{agent_id}/sessions/{session_key}/resume", OPERATOR, sessions::resume),
         route(Method::GET, "/v1/events", VIEWER, events::list),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::CliError;
 use super::client::{Client, PAGE, ServerOptions, path};
-use super::output::{Format, cell, cells, list, print_json, print_list};
+use super::output::{Format, cell, cells, list, print, print_json, print_list};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum AgentsCommand {
@@ -134,8 +134,14 @@ impl AgentsCommand {
         match self {
             Self::List(list) => list.run().await,
             Self::Get(target) => {
-                let agent = target.server.client()?.get(&path(["agents", &target.agent_id])).await?;
-                target.show(agent)
+                let client = target.server.client()?;
+                let agent = client.get(&path(["agents", &target.agent_id])).await?;
+                let fleet = match client.get(&path(["agents", &target.agent_id, "fleet"])).await {
+                    // An older sidecar does not know which Envoys serve an agent.
+                    Err(CliError::NotFound(_)) => Value::Null,
+                    fleet => fleet?,
+                };
+                target.show_with_fleet(agent, fleet)
             }
             Self::Activate(switch) => switch.run("activate").await,
             Self::Deactivate(switch) => switch.run("deactivate").await,
@@ -167,6 +173,21 @@ impl Target {
             Format::Json => print_json(&agent),
             Format::Table => print_list(Format::Table, vec![agent], HEADING, row),
         }
+    }
+
+    fn show_with_fleet(&self, mut agent: Value, fleet: Value) -> Result<(), CliError> {
+        let parts = list(&fleet, "envoys");
+        if let (Format::Json, Some(members)) = (self.server.format, agent.as_object_mut()) {
+            members.insert("fleet".to_owned(), fleet);
+            return self.show(agent);
+        }
+        self.show(agent)?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let (envoys, score) = (parts.len(), cell(&fleet, "score"));
+        print(&format!("\nEnvoys that serve the agent: {envoys}. Score of all calls together: {score}\n"))?;
+        print_list(Format::Table, parts, FLEET_HEADING, |part| cells(part, ["envoy", "score", "last_call"]))
     }
 
     async fn sessions(self) -> Result<(), CliError> {
@@ -281,6 +302,8 @@ pub(super) fn tool_rule(given: &str) -> Result<(String, Option<Value>), String> 
 pub(super) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
+
+const FLEET_HEADING: [&str; 3] = ["ENVOY", "ITS OWN SCORE", "LAST CALL"];
 
 const SESSION_HEADING: [&str; 6] = ["KEY", "SESSION", "ACTION", "STOPPED", "UNTIL", "REASON"];
 

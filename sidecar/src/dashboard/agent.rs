@@ -16,7 +16,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
-use super::{Dashboard, events, sessions, show, tools};
+use super::{Dashboard, events, fleet, sessions, show, tools};
 use crate::api::problem::status;
 use crate::model::{Event, EventType};
 use crate::service::{Change, Error, Names};
@@ -50,6 +50,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
         Some(DeactivatedBy::KillSwitch) => kills.iter().find(|kill| !is_about_session(kill)).cloned(),
         _ => latest(dashboard, agent_id, Some(EventType::Deactivated), 1).await?.pop(),
     };
+    let fleet = service.fleet_view(agent_id);
     let stops = service.stopped_sessions(agent_id, None, STOPS).await?;
     let recent = latest(dashboard, agent_id, None, EVENTS).await?;
     let (oldest, now_ms) = (scores.first().map_or(0, |sample| sample.at_ms), service.now());
@@ -90,6 +91,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
                         } @else { (timeline(&scores, agent.policy.kill_switch_threshold, &marks)) }
                     }
                 }
+                div #fleet data-live { (fleet::card(&fleet, now_ms)) }
                 div #matching data-live {
                     @if let Some(kill) = kills.iter().find(|kill| kill.body.detail.contains_key("matches")) {
                         (matches(kill, &agent, visitor))

@@ -53,7 +53,8 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
     let mut rows = Vec::new();
     for agent in agents {
         let scores = dashboard.service.scores(agent.id(), 0, SPARKLINE_SCORES).await.unwrap_or_default();
-        rows.push((agent, scores));
+        let envoys = dashboard.service.fleet_view(agent.id()).envoys.len();
+        rows.push(Row { agent, scores, envoys });
     }
     let is_filtered = wanted.search.is_some() || !state.is_empty() || wanted.after.is_some();
     let page = Page { title: "Agents", here: "/", visitor: &visitor };
@@ -93,7 +94,15 @@ fn filters(params: &Fields) -> Markup {
     }
 }
 
-fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) -> Markup {
+/// An agent in the list.
+struct Row {
+    agent: Agent,
+    scores: Vec<ScoreSample>,
+    /// How many Envoys have reported calls of it lately.
+    envoys: usize,
+}
+
+fn table(rows: &[Row], visitor: &Visitor, now_ms: Millis) -> Markup {
     let may_change = visitor.who.may_change();
     html! {
         form method="post" action="/bulk/deactivate" {
@@ -102,10 +111,10 @@ fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) 
                 thead { tr {
                     @if may_change { th.tick { label { span.sr { "Select all" } input type="checkbox" data-all; } } }
                     th scope="col" { "Agent" } th scope="col" { "State" } th scope="col" { "Kill switch" }
-                    th scope="col" { "Last score" } th scope="col" { "Last seen" }
+                    th scope="col" { "Last score" } th scope="col" { "Envoys" } th scope="col" { "Last seen" }
                 } }
                 tbody {
-                    @for (agent, scores) in rows {
+                    @for Row { agent, scores, envoys } in rows {
                         tr id={ "row-" (agent.id()) } {
                             @if may_change {
                                 td.tick {
@@ -120,6 +129,7 @@ fn table(rows: &[(Agent, Vec<ScoreSample>)], visitor: &Visitor, now_ms: Millis) 
                             td { (badge(agent)) }
                             td { (switch(agent)) }
                             td.numbers { (sparkline(scores, agent.policy.kill_switch_threshold)) }
+                            td.numbers { @if *envoys > 0 { (envoys) } }
                             td { (ago_or(agent.last_seen_ms, now_ms, "never")) }
                         }
                     }

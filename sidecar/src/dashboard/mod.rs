@@ -28,6 +28,7 @@ mod envoys;
 mod error;
 mod events;
 mod export;
+mod fleet;
 mod form;
 mod kill_switch;
 mod layout;

@@ -12,12 +12,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod alert;
+mod entries;
 mod pause;
 mod policy_rule;
 mod session;
 mod words;
 
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;
 pub use session::{SessionStop, session_name};

@@ -14,12 +14,12 @@ use agent_kill_switch::policy::check_pause;
 use clap::Args;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
 use crate::dashboard::Dashboard;
-use crate::service::{Limits, SHARE, Service, WRITE_INTERVAL};
+use crate::service::{Limits, PUBLISH_INTERVAL, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
 use crate::telemetry::Telemetry;
 
@@ -166,6 +166,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
         tracing::warn!(%address, "serving plain HTTP on an address other than loopback: tokens can be read on the network");
     }
     let background = tokio::spawn(do_housekeeping(Arc::clone(&service)));
+    let fleet = tokio::spawn(watch_fleet(Arc::clone(&service)));
     let retention = tokio::spawn(delete_expired(Arc::clone(&service)));
     let followed = Arc::clone(&service);
     let follower = tokio::spawn(async move { followed.follow().await });
@@ -192,7 +193,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     if let Err(error) = service.write_observations().await {
         tracing::error!(%error, "the last observations were not written");
     }
-    for task in [background, retention, follower, courier] {
+    for task in [background, fleet, retention, follower, courier] {
         task.abort();
     }
     store.close().await;
@@ -264,6 +265,32 @@ async fn do_housekeeping(service: Arc<Service>) {
         if let Err(error) = outcome {
             tracing::error!(%error, "housekeeping failed");
         }
+    }
+}
+
+/// Passes on what Envoys report about calls, and looks for loops in it, for ever.
+async fn watch_fleet(service: Arc<Service>) {
+    let publish = async {
+        let mut ticks = interval(PUBLISH_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            log_failure("reports of calls could not be passed on", service.publish_entries().await).await;
+        }
+    };
+    let merge = async {
+        loop {
+            log_failure("loops over several Envoys are not recognised", service.merge_entries().await).await;
+        }
+    };
+    tokio::join!(publish, merge);
+}
+
+/// Logs a failure, and waits a second so that the log does not fill up.
+async fn log_failure(what: &str, outcome: crate::service::Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "{what}");
+        sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -131,7 +131,7 @@ impl Registry {
     }
 }
 
-fn presentable(envoy: &str) -> String {
+pub(super) fn presentable(envoy: &str) -> String {
     let name: String = envoy.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }

@@ -10,18 +10,23 @@
 //! agent rises, or the conversation is released. A kill that was detected before the pause is applied, however late it is
 //! reported. Too many kills within a minute pause the fleet: see [`super::storm`].
 
-use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, ReportedSession, Scope};
+mod events;
+
+use std::sync::Arc;
+
+use agent_kill_switch::wire::{Action, DeactivatedBy, KillReport, ReportedSession, Scope, WHOLE_AGENT};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::agents::check_agent_id;
-use super::answer_loops;
 use super::policies::govern_new;
 use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
-use crate::clock::rfc3339;
-use crate::model::{Agent, EventType, KillOutcome, KillRecord, Millis, NewEvent, Pause, SessionStop, session_name};
+use crate::model::{Agent, KillOutcome, KillRecord, Millis, Pause, SessionStop};
 use crate::store::Tx;
+use events::{escalated, event};
+
+pub(super) use events::reason;
 
 /// The longest `kill_id`.
 const MAX_KILL_ID: usize = 128;
@@ -40,19 +45,6 @@ const SESSION_KEY: usize = 16;
 const MAX_TOOLS: usize = 32;
 /// The largest number of matching calls in the evidence.
 const MAX_MATCHES: usize = 100;
-
-/// The members of a report that say nothing about a loop inside one answer, which has no score.
-const NOT_OF_REPETITION: [&str; 9] = [
-    "score",
-    "threshold",
-    "window_size",
-    "counting",
-    "similar_prompts",
-    "similar_responses",
-    "repeated_tool_calls",
-    "tools",
-    "matches",
-];
 
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -83,13 +75,30 @@ struct Decision {
     escalation: Option<String>,
     /// Whether the Envoy stopped something although the fleet is paused, so that it must be given back.
     is_spared: bool,
+    /// How many calls each Envoy saw, if several saw parts of the loop.
+    calls: Option<Value>,
 }
 
 impl Service {
     /// Accepts a report. Whatever the receipt says, the reporter must not send it again.
     pub async fn take_kill(&self, report: KillReport) -> Result<KillReceipt> {
+        let conversation = report.session.as_ref().and_then(|session| u64::from_str_radix(&session.key, 16).ok());
+        let receipt = self.accept_kill(report, None).await?;
+        if has_stopped(receipt.outcome) || receipt.outcome == KillOutcome::Observed {
+            self.fleet.note_stopped(&receipt.agent_id, conversation, self.now());
+        }
+        Ok(receipt)
+    }
+
+    /// Records a loop that the sidecar has found in the calls of several Envoys, with the number of calls that each saw.
+    pub(super) async fn take_fleet_kill(&self, report: KillReport, calls: &[(Arc<str>, usize)]) -> Result<KillReceipt> {
+        let of_envoy = |(envoy, calls): &(Arc<str>, usize)| json!({"envoy": **envoy, "calls": calls});
+        self.accept_kill(report, Some(calls.iter().map(of_envoy).collect())).await
+    }
+
+    async fn accept_kill(&self, report: KillReport, calls: Option<Value>) -> Result<KillReceipt> {
         check(&report)?;
-        let report = cut(report);
+        let mut report = cut(report);
         let mut tx = self.store.begin().await?;
         if let Some(taken) = tx.kill(&report.kill_id).await? {
             return repeated(&report, taken);
@@ -99,7 +108,11 @@ impl Service {
         let mut agent = found.unwrap_or_else(|| Agent::new(&report.agent_id, report.generation));
         let (now_ms, pause) = (self.now(), tx.pause().await?);
         let is_paused = pause.as_ref().is_some_and(|pause| pause.is_in_force(now_ms));
+        if calls.is_some() {
+            complete(&mut tx, &mut report, is_paused).await?;
+        }
         let decision = decide(&mut tx, &agent, &report, now_ms, pause.as_ref()).await?;
+        let decision = Decision { calls, ..decision };
         let mut rev = self.change_state(&mut tx, &mut agent, &report, &decision).await?;
         let (outcome, event_id) = self.record_decision(&mut tx, &agent, &report, &decision).await?;
         let record = KillRecord {
@@ -212,6 +225,27 @@ impl Service {
     }
 }
 
+/// Fills in what only an Envoy that stops something by itself knows: whether the fleet is paused, and how often the
+/// conversation was let go on. A block of the whole agent becomes a stop, so that filters are told of it.
+async fn complete(tx: &mut Tx, report: &mut KillReport, is_paused: bool) -> Result<()> {
+    if is_paused && report.action != Action::Observe {
+        (report.action, report.paused) = (Action::Observe, true);
+    }
+    if report.action == Action::Block && report.scope == Scope::Agent {
+        report.session = Some(ReportedSession { key: WHOLE_AGENT.to_owned(), id: None, releases: 0 });
+    }
+    if let Some(session) = &mut report.session {
+        let latest = tx.latest_stop(&report.agent_id, report.generation, &session.key).await?;
+        session.releases = latest.map_or(0, |stop| stop.all_releases());
+    }
+    Ok(())
+}
+
+/// Whether a report blocks the agent on all Envoys.
+fn blocks_everywhere(report: &KillReport) -> bool {
+    report.scope == Scope::Agent && report.session.as_ref().is_some_and(|session| session.key == WHOLE_AGENT)
+}
+
 fn check(report: &KillReport) -> Result<()> {
     check_agent_id(&report.agent_id)?;
     let is_id = |c: char| c.is_ascii_graphic();
@@ -306,19 +340,21 @@ async fn decide(
     // Zero if the reporter does not say. A time that lies ahead comes from a clock that is wrong.
     let detected_ms = if report.at_ms == 0 { at_ms } else { report.at_ms.min(at_ms) };
     let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
-    let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && report.scope == Scope::Session;
+    let concerns_stop = report.scope == Scope::Session || blocks_everywhere(report);
+    let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && concerns_stop;
     let session = report.session.as_ref().filter(|_| stops);
     let stop = session.map(|session| stop_of(agent, report, session, at_ms));
     if has_stopped(outcome) && pause.is_some_and(|pause| pause.spares(detected_ms, at_ms)) {
         let stop = stop.map(|stop| spared(stop, agent, at_ms));
         let outcome = KillOutcome::Observed;
-        return Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation: None, is_spared: true });
+        let (escalation, calls) = (None, None);
+        return Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation, is_spared: true, calls });
     }
     let escalation = match &stop {
         Some(stop) => escalation(tx, agent, stop).await?,
         None => None,
     };
-    Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation, is_spared: false })
+    Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation, is_spared: false, calls: None })
 }
 
 /// Whether a report with this outcome stopped an agent or a conversation.
@@ -340,6 +376,9 @@ async fn outcome_of(
     Ok(match (report.action, report.scope, &report.session) {
         (Action::Observe, _, _) => (KillOutcome::Observed, None),
         (_, Scope::Session, Some(session)) => outcome_of_stop(tx, report, session, now_ms).await?,
+        (Action::Block, _, Some(session)) if blocks_everywhere(report) => {
+            outcome_of_stop(tx, report, session, now_ms).await?
+        }
         // A generation may be blocked several times, so only reports with the same id are duplicates.
         (Action::Block, _, _) => (KillOutcome::Blocked, None),
         (Action::Deactivate, _, _) => match tx.applied_kill(&report.agent_id, report.generation).await? {
@@ -347,104 +386,4 @@ async fn outcome_of(
             None => (KillOutcome::Applied, None),
         },
     })
-}
-
-fn event(agent: &Agent, report: &KillReport, decision: &Decision) -> NewEvent {
-    let event_type = match decision.outcome {
-        KillOutcome::Applied | KillOutcome::Stopped | KillOutcome::Duplicate => EventType::KillSwitch,
-        KillOutcome::Stale => EventType::KillStale,
-        KillOutcome::Observed => EventType::WouldKill,
-        KillOutcome::Blocked => EventType::Blocked,
-    };
-    NewEvent {
-        at_ms: decision.at_ms,
-        event_type,
-        agent_id: report.agent_id.clone(),
-        generation: report.generation,
-        actor: "kill_switch".to_owned(),
-        reason: reason(report),
-        detail: detail(agent, report, decision),
-    }
-}
-
-/// Returns the event of an agent that was deactivated because many of its conversations were stopped. The report is that
-/// of the last one.
-fn escalated(agent: &Agent, report: &KillReport, reason: &str, at_ms: Millis) -> NewEvent {
-    let members = [
-        ("kill_id", json!(report.kill_id)),
-        ("envoy", json!(report.envoy)),
-        ("action", json!(report.action)),
-        ("scope", json!(Scope::Agent)),
-        ("escalate_after", json!(agent.policy.escalate_after)),
-        ("deactivated_by", json!(agent.policy.deactivated_by)),
-    ];
-    NewEvent {
-        at_ms,
-        event_type: EventType::KillSwitch,
-        agent_id: report.agent_id.clone(),
-        generation: report.generation,
-        actor: "kill_switch".to_owned(),
-        reason: reason.to_owned(),
-        detail: members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
-    }
-}
-
-/// Returns the reason that the filter gave, or one made of its numbers.
-pub(super) fn reason(report: &KillReport) -> String {
-    if !report.reason.is_empty() {
-        return report.reason.clone();
-    }
-    let signals = report.signals;
-    format!(
-        "score {} exceeded {}: {} similar prompts, {} similar responses, {} repeated tool calls in the last {} calls",
-        report.score,
-        report.threshold,
-        signals.similar_prompts,
-        signals.similar_responses,
-        signals.repeated_tool_calls,
-        report.window_size
-    )
-}
-
-/// Returns every member of the report, and what the decision adds.
-fn detail(agent: &Agent, report: &KillReport, decision: &Decision) -> Map<String, Value> {
-    let mut detail = match serde_json::to_value(report) {
-        Ok(Value::Object(detail)) => detail,
-        _ => Map::new(),
-    };
-    // These have columns of their own, except the conversation, which is named below.
-    for member in ["agent_id", "generation", "reason", "at_ms", "session", "repetition"] {
-        detail.remove(member);
-    }
-    if let Some(repetition) = report.repetition {
-        for member in NOT_OF_REPETITION {
-            detail.remove(member);
-        }
-        detail.extend(answer_loops::members(repetition));
-    }
-    if let Some(session) = &report.session {
-        detail.insert("session".to_owned(), json!(session_name(session.id.as_deref(), &session.key)));
-        detail.insert("session_key".to_owned(), json!(session.key));
-    }
-    if decision.is_spared {
-        detail.insert("paused".to_owned(), json!(true));
-    } else if let Some(stop) = &decision.stop {
-        detail.insert("until".to_owned(), json!(rfc3339(stop.until_ms)));
-    }
-    detail.insert("detected_at".to_owned(), json!(rfc3339(report.at_ms)));
-    match decision.outcome {
-        KillOutcome::Applied => {
-            detail.insert("deactivated_by".to_owned(), json!(agent.policy.deactivated_by));
-        }
-        KillOutcome::Blocked => {
-            detail.insert("blocked".to_owned(), json!(true));
-            detail.insert("block_reason".to_owned(), json!("loop_detected"));
-            detail.insert("retry_after_seconds".to_owned(), json!(agent.policy.retry_after_seconds));
-        }
-        KillOutcome::Stale => {
-            detail.insert("current_generation".to_owned(), json!(agent.policy.generation));
-        }
-        KillOutcome::Stopped | KillOutcome::Observed | KillOutcome::Duplicate => {}
-    }
-    detail
 }

@@ -19,6 +19,7 @@ mod answer_loops;
 mod apply;
 mod envoys;
 mod error;
+mod fleet;
 mod follow;
 mod kills;
 mod notices;
@@ -41,6 +42,8 @@ pub use apply::{AgentStep, Applied, Apply, RuleStep, Step};
 pub use envoys::EnvoyView;
 pub(crate) use envoys::SHARE;
 pub use error::{Error, Result};
+pub(crate) use fleet::PUBLISH_INTERVAL;
+pub use fleet::{EntryReceipt, EnvoyScore, FleetView};
 pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
@@ -109,6 +112,7 @@ pub struct Service {
     envoys: envoys::Registry,
     observations: observations::Collector,
     answer_loops: answer_loops::AnswerLoops,
+    fleet: fleet::Fleet,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
     event_sink: OnceLock<EventSink>,
@@ -122,6 +126,7 @@ impl Service {
         let meta = store.meta().await?;
         let keyring = tokens::Keyring::default();
         keyring.replace(store.tokens().await?);
+        let fleet = fleet::Fleet::new(store.entry_bus(), meta.rev);
         Ok(Self {
             store,
             clock,
@@ -133,6 +138,7 @@ impl Service {
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
             answer_loops: answer_loops::AnswerLoops::default(),
+            fleet,
             keyring,
             readiness: readiness::Probe::default(),
             event_sink: OnceLock::new(),

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use agent_kill_switch::policy::MAX_STOPPED_SESSIONS;
-use agent_kill_switch::wire::{Action, AgentPolicy, KillReport, ReportedSession};
+use agent_kill_switch::wire::{Action, AgentPolicy, KillReport, ReportedSession, WHOLE_AGENT};
 use serde_json::json;
 
 use super::agents::{Caller, Note};
@@ -127,7 +127,8 @@ impl Service {
         let now_ms = self.now();
         let latest = edit.tx.latest_stop(agent_id, agent.policy.generation, session_key).await?;
         let not_found = || Error::NotFound { what: "stopped conversation", id: session_key.to_owned() };
-        let stop = latest.filter(|stop| stop.is_in_force(now_ms)).ok_or_else(not_found)?;
+        let is_stopped = |stop: &SessionStop| stop.is_in_force(now_ms) && stop.session_key != WHOLE_AGENT;
+        let stop = latest.filter(is_stopped).ok_or_else(not_found)?;
         let stop = release(stop, &agent, now_ms, &edit.actor);
         edit.tx.release_stop(&stop).await?;
         let session = session_name(stop.session_id.as_deref(), &stop.session_key);

@@ -1,10 +1,11 @@
 //! What a database must provide. Everything that SQLite and PostgreSQL do differently is behind these traits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Result, Row, Statement, StoreError};
+use super::{EntryBus, InProcess, Result, Row, Statement, StoreError};
 use crate::model::{Delivery, Millis, SeenEnvoy};
 
 /// A database.
@@ -41,6 +42,12 @@ pub trait Database: Send + Sync + 'static {
     /// By default there is no other process, and the attempt is always free.
     async fn claim_delivery(&self, _delivery: &Delivery, _lease: Duration) -> Result<bool> {
         Ok(true)
+    }
+    /// Returns the bus by which replicas tell each other of calls.
+    ///
+    /// By default there are no other replicas, and nothing leaves the process.
+    fn entry_bus(&self) -> Arc<dyn EntryBus> {
+        Arc::<InProcess>::default()
     }
     /// Closes every connection.
     async fn close(&self);

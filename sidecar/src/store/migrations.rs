@@ -18,7 +18,7 @@ pub(super) const SQLITE: [Step; 8] = [
     (11, "alert targets", include_str!("../../migrations/sqlite/0011_alert_targets.sql")),
 ];
 
-pub(super) const POSTGRES: [Step; 9] = [
+pub(super) const POSTGRES: [Step; 10] = [
     (1, "initial", include_str!("../../migrations/postgres/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/postgres/0003_access.sql")),
@@ -28,6 +28,7 @@ pub(super) const POSTGRES: [Step; 9] = [
     (7, "tools_and_answer_loop", include_str!("../../migrations/postgres/0007_tools_and_answer_loop.sql")),
     (10, "files", include_str!("../../migrations/postgres/0010_files.sql")),
     (11, "alert targets", include_str!("../../migrations/postgres/0011_alert_targets.sql")),
+    (20, "fleet", include_str!("../../migrations/postgres/0020_fleet.sql")),
 ];
 
 /// Returns a migrator for the steps.

@@ -12,12 +12,14 @@
 //! `tests/it/store.rs` runs against both.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::model::{Event, Millis, SeenEnvoy};
 
 mod access;
 mod agents;
 mod alerts;
+mod bus;
 mod database;
 mod error;
 mod events;
@@ -36,6 +38,7 @@ mod transfer;
 pub use access::Session;
 pub use agents::AgentQuery;
 pub use alerts::DeliveryQuery;
+pub use bus::{EntryBus, InProcess};
 pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
@@ -124,6 +127,11 @@ impl Store {
     /// Exchanges the lists of connected Envoys with other replicas: see [`Database::share_envoys`].
     pub async fn share_envoys(&self, seen: &[SeenEnvoy], since_ms: Millis) -> Result<Vec<SeenEnvoy>> {
         self.database.share_envoys(seen, since_ms).await
+    }
+
+    /// Returns the bus by which replicas tell each other of calls: see [`Database::entry_bus`].
+    pub fn entry_bus(&self) -> Arc<dyn EntryBus> {
+        self.database.entry_bus()
     }
 
     /// Closes every connection, so that the next start has nothing to recover.

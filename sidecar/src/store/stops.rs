@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use agent_kill_switch::wire::WHOLE_AGENT;
+
 use super::{Result, Row, Statement, Store, Tx};
 use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{Millis, SessionStop};
@@ -54,13 +56,15 @@ impl Store {
     pub async fn stops(&self, query: &StopQuery) -> Result<Vec<SessionStop>> {
         let statement = select(
             "WHERE agent_id = $1 AND generation = $2 AND released_ms IS NULL AND until_ms > $3 AND id < $4
-                    AND stopped_ms <= $5",
+                    AND stopped_ms <= $5 AND session_key <> $6",
         )
         .bind(&query.agent_id)
         .bind(query.generation)
         .bind(query.at_ms)
         .bind(query.before.unwrap_or(u64::MAX))
         .bind(query.at_ms.saturating_add(CLOCK_TOLERANCE_MS))
+        // A block of the whole agent is no conversation.
+        .bind(WHOLE_AGENT)
         .push_bind("ORDER BY id DESC LIMIT ?", query.limit);
         self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
     }

@@ -15,7 +15,7 @@ use crate::support::{ENFORCER, OPERATOR, Sidecar, VIEWER, key, kill, stop, stop_
 const PAGES: [&str; 6] = ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
 
 /// An HTTP client that keeps cookies and follows no redirects.
-struct Visitor {
+pub struct Visitor {
     http: Client,
     base: String,
     cookies: CookieJar,
@@ -27,7 +27,7 @@ impl Visitor {
         Self { http, base: base.to_owned(), cookies: CookieJar::new() }
     }
 
-    async fn signed_in(sidecar: &Sidecar, secret: &str) -> Self {
+    pub async fn signed_in(sidecar: &Sidecar, secret: &str) -> Self {
         let mut visitor = Self::at(&sidecar.api.base);
         assert_eq!(visitor.sign_in(secret).await.status(), 303);
         visitor
@@ -46,7 +46,7 @@ impl Visitor {
         response
     }
 
-    async fn get(&mut self, path: &str) -> Response {
+    pub async fn get(&mut self, path: &str) -> Response {
         let request = self.http.get(format!("{}{path}", self.base));
         self.send(request).await
     }

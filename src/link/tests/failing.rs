@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::detect::score::Score;
+use crate::detect::window::Call;
+use crate::entries::Kind;
 use crate::link::outbox::put;
 
 /// A simulated Envoy with workers and a main thread, whose agents call all the time.
@@ -33,6 +35,7 @@ impl Fleet {
     pub(super) fn tick(&mut self) {
         for (worker, link) in self.links.iter_mut().rev() {
             worker.observations.borrow_mut().count_request("a", 1);
+            worker.entries.borrow_mut().add_call(("a", 3), Kind::Common, Call::default(), &Score::default());
             link.tick(&self.host);
         }
         self.host.wait(TICK_MS);
@@ -82,7 +85,7 @@ const NOTHING: Incoming = Incoming { status: 0, from_sidecar: false, body: Vec::
 pub(super) fn healthy(path: &str) -> Option<Incoming> {
     match path {
         "/v1/kills" => answer(200, r#"{"kill_id": "k1"}"#),
-        "/v1/observations" => answer(200, "{}"),
+        "/v1/observations" | "/v1/entries" => answer(200, "{}"),
         _ if path.contains("since=0") => answer(200, PAGE),
         _ if path.contains("wait=0") => answer(304, ""),
         _ => None,
@@ -113,9 +116,10 @@ fn a_sidecar_that_fails_is_called_at_most_once_a_second() {
         fleet.run(10, &healthy);
         assert!(fleet.calls_of("/v1/sync") > polls && fleet.calls_of("/v1/kills") > kills, "{name}: within 10 seconds");
         assert_eq!(fleet.host.metric(Metric::OutboxDepth), 0, "{name}: the report was kept");
-        let observed = fleet.calls_of("/v1/observations");
+        let (observed, told) = (fleet.calls_of("/v1/observations"), fleet.calls_of("/v1/entries"));
         fleet.run(60, &healthy);
         assert!(fleet.calls_of("/v1/observations") > observed + 8 * 10, "{name}: observations go on");
+        assert!(fleet.calls_of("/v1/entries") > told + 8 * 60, "{name}: calls are told again");
     }
 }
 

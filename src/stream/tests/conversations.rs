@@ -153,3 +153,19 @@ fn an_inactive_agent_may_end_its_mcp_session() {
     bench.begin(&[(":path", "/v1/files/f1"), (":method", "DELETE")], true);
     assert_eq!(bench.host.replies.borrow().len(), 1, "anything else is refused");
 }
+
+#[test]
+fn the_sidecar_is_told_of_every_scored_call_and_of_its_answer() {
+    let bench = Bench::new("");
+    bench.call(QUESTION, ANSWER);
+    bench.policy(|policy| policy.kill_switch_enabled = false);
+    bench.call(QUESTION, ANSWER);
+    let mut link = crate::link::Link::new(Rc::clone(&bench.worker), &bench.host);
+    link.tick(&bench.host);
+    let calls = bench.host.calls.borrow();
+    let report = calls.iter().find(|call| call.path == "/v1/entries").unwrap();
+    let report: crate::wire::EntryReport = serde_json::from_slice(&report.body).unwrap();
+    assert_eq!(report.agents.len(), 1);
+    let digits = report.agents[0].entries.trim_end_matches('=').len();
+    assert_eq!(digits * 3 / 4, 2 * crate::entries::ITEM_BYTES, "the call and its answer, and nothing once it is off");
+}

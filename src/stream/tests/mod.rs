@@ -430,7 +430,7 @@ fn another_pass_over_a_scored_request_is_not_scored_again() {
     let bench = Bench::new("");
     bench.call(QUESTION, ANSWER);
     bench.headers(&[("x-envoy-original-url", "http://llm/v1/chat/completions")]);
-    bench.host.set_property(CALL_PROPERTY, "0");
+    bench.host.set_property(CALL_PROPERTY, "0 1 ");
     let mut stream = Stream::new(Rc::clone(&bench.worker));
     assert_eq!(stream.request_headers(&bench.host, false), Flow::Continue);
     assert_eq!(bench.counted(Outcome::Redirected), 1);

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bench::body::{Body, Shape};
 use bench::stats::median;
-use lab::proc::Envoy;
 use serde_json::json;
 
 use crate::options::Options;
@@ -40,9 +39,9 @@ pub async fn measure(options: &Options) -> Vec<Row> {
         for round in 0..options.rounds() {
             for turn in 0..KINDS.len() {
                 let (agent, counter) = KINDS[(round + turn) % KINDS.len()];
-                let before = cpu_microseconds(&rig.envoy);
+                let before = cpu_microseconds(rig.envoy.id());
                 let load = load(&rig.target(Listener::Ours, agent, "whole"), &pool, CONNECTIONS, slice, 200).await;
-                let used = cpu_microseconds(&rig.envoy) - before;
+                let used = cpu_microseconds(rig.envoy.id()) - before;
                 costs.entry(agent).or_default().push(used / load.calls() as f64);
                 *calls.entry(counter).or_default() += load.calls();
             }
@@ -65,8 +64,8 @@ fn row(what: String, costs: &[f64], passed: &[f64], limit: f64) -> Row {
 }
 
 /// Returns the user and system time that a process has used.
-fn cpu_microseconds(envoy: &Envoy) -> f64 {
-    let path = format!("/proc/{}/stat", envoy.id());
+pub fn cpu_microseconds(process: u32) -> f64 {
+    let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     // The name in parentheses may hold spaces. After it, user and system time are the 12th and 13th fields.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

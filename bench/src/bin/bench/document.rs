@@ -63,11 +63,16 @@ fn about(part: Part) -> &'static str {
              Each is compared with every other one. Two texts are different if they have less than a third of their words\n\
              in common, counted exactly."
         }
+        Part::Fleet => {
+            "An agent loops over four Envoys in turn, without pauses. They report to one sidecar with SQLite. The time is from the beginning\n\
+             of its sixth call, which one Envoy that sees everything refuses, to that of the last call that is served; the slowest of\n\
+             several loops counts. For the CPU time, eight workers report the calls of a hundred agents; it is the user and\n\
+             system time of the sidecar's process, HTTP and JSON included."
+        }
         Part::Cpu => {
             "User and system time of the Envoy process, divided by the requests, under a steady load on two workers. The\n\
              value is the difference from a request without an agent id, which the filter forwards after reading its\n\
-             headers.\n\
-             Goal 8, a loop that is spread over a fleet of Envoys, is not measured yet."
+             headers."
         }
     }
 }

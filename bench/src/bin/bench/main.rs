@@ -10,6 +10,7 @@ mod accuracy;
 mod cpu;
 mod document;
 mod envoy;
+mod fleet;
 mod instructions;
 mod machine;
 mod module;
@@ -75,6 +76,7 @@ async fn measure(part: Part, options: &Options) -> Vec<Row> {
         Part::Scale => scale::measure(options).await,
         Part::Module => module::measure(options).await,
         Part::Accuracy => accuracy::measure(options),
+        Part::Fleet => fleet::measure(options).await,
         Part::Cpu => cpu::measure(options).await,
     }
 }

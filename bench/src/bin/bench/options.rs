@@ -47,6 +47,8 @@ pub enum Part {
     Instructions,
     /// The accuracy of the fingerprint.
     Accuracy,
+    /// Loops that are spread over several Envoys.
+    Fleet,
     /// Envoy's CPU time per request.
     Cpu,
 }
@@ -62,6 +64,7 @@ impl Part {
             Self::Module => "5. Module",
             Self::Instructions => "6. Instructions",
             Self::Accuracy => "7. Accuracy beside speed",
+            Self::Fleet => "8. Fleet",
             Self::Cpu => "9. Envoy's CPU per request",
         }
     }

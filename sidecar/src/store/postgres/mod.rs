@@ -19,9 +19,10 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgPool, PgPoolOptions};
 use tokio::sync::Mutex;
 
-use super::{Connection, Database, Dialect, Result, Statement, StoreError, Transaction, migrations};
+use super::{Connection, Database, Dialect, EntryBus, Result, Statement, StoreError, Transaction, migrations};
 use crate::model::{Delivery, Millis, SeenEnvoy};
 
+mod bus;
 mod connection;
 mod envoys;
 mod transaction;
@@ -30,7 +31,7 @@ mod watch;
 use connection::PostgresConnection;
 use transaction::PostgresTransaction;
 
-/// Connections for reading. With the writer and the listener, each replica has six connections.
+/// Connections for reading. With the writer and two listeners, each replica has seven connections.
 const READERS: u32 = 4;
 /// How long to wait for a connection, whether others use it or the database is not there.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,7 +78,7 @@ const DIALECT: Dialect = Dialect {
     },
 };
 
-/// A PostgreSQL database with one writing connection, some reading ones, and one that listens.
+/// A PostgreSQL database with one writing connection, some reading ones, and two that listen.
 pub struct Postgres {
     reader: PgPool,
     writer: PgPool,
@@ -85,6 +86,7 @@ pub struct Postgres {
     /// The name of this replica in its notifications.
     replica: String,
     watch: Mutex<watch::Watch>,
+    bus: Arc<bus::PostgresBus>,
     /// Whether a commit was left unanswered, so that it is not known here whether it was made.
     in_doubt: Arc<AtomicBool>,
 }
@@ -96,11 +98,13 @@ impl Postgres {
         migrate(&options).await?;
         let options = options.options(SETTINGS);
         let pool = |connections| PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECTION_TIMEOUT);
+        let (reader, replica) = (pool(READERS).connect_with(options.clone()).await?, watch::random_name()?);
         Ok(Self {
             writer: pool(1).connect_with(options.clone()).await?,
-            reader: pool(READERS).connect_with(options.clone()).await?,
+            bus: Arc::new(bus::PostgresBus::new(reader.clone(), options.clone(), replica.clone())),
+            reader,
             options,
-            replica: watch::random_name()?,
+            replica,
             watch: Mutex::default(),
             in_doubt: Arc::default(),
         })
@@ -156,6 +160,10 @@ impl Database for Postgres {
 
     async fn changed_elsewhere(&self) {
         self.watch.lock().await.changed(self).await;
+    }
+
+    fn entry_bus(&self) -> Arc<dyn EntryBus> {
+        Arc::clone(&self.bus) as Arc<dyn EntryBus>
     }
 
     // Neither sharing Envoys nor claiming a delivery needs the lock of the writers, so both use a reading connection.

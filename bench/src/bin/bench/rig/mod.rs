@@ -20,7 +20,8 @@ use client::Target;
 pub use listeners::Listener;
 use upstream::Upstream;
 
-const ENFORCER: &str = "bench-enforcer-token-0123456789";
+/// The token of the filter.
+pub const ENFORCER: &str = "bench-enforcer-token-0123456789";
 const OPERATOR: &str = "bench-operator-token-0123456789";
 
 /// An upstream, a running sidecar, and an Envoy between client and upstream.

@@ -1,0 +1,64 @@
+//! A report of an Envoy about one agent, and its calls in the time of this replica.
+
+use std::sync::Arc;
+
+use agent_kill_switch::detect::window::Call;
+use agent_kill_switch::entries::{ITEM_BYTES, Item, Kind};
+use agent_kill_switch::turn::Answer;
+
+use crate::model::Millis;
+
+/// How long ago a call can have been made at most.
+const MAX_AGE_MS: Millis = 10_000;
+
+/// A report about one agent.
+pub(super) struct Reported<'a> {
+    pub(super) envoy: Arc<str>,
+    pub(super) sender: Arc<str>,
+    pub(super) agent_id: &'a str,
+    pub(super) generation: u64,
+    pub(super) items: Vec<Item>,
+    /// When the report was sent, by the clock of the Envoy.
+    pub(super) sent_ms: Millis,
+    /// When it arrived.
+    pub(super) arrived_ms: Millis,
+}
+
+impl Reported<'_> {
+    /// Returns a call of the report.
+    pub(super) fn arrival(&self, item: &Item, end: Option<(Answer, Millis)>) -> Arrival {
+        let at_ms = self.at_ms(item.call.at_ms);
+        Arrival {
+            envoy: Arc::clone(&self.envoy),
+            sender: Arc::clone(&self.sender),
+            number: item.number,
+            conversation: (item.kind == Kind::Conversation).then_some(item.call.conversation),
+            call: Call { at_ms, in_flight: 1, took_ms: 0, answer: Answer::Unknown, novel: false, ..item.call },
+            end,
+            arrived_ms: self.arrived_ms,
+        }
+    }
+
+    /// Returns a time of the Envoy's clock as one of our own.
+    pub(super) fn at_ms(&self, envoy_ms: Millis) -> Millis {
+        self.arrived_ms.saturating_sub(self.sent_ms.saturating_sub(envoy_ms).min(MAX_AGE_MS))
+    }
+}
+
+/// Splits the items of a report. Items of an unknown kind are left out.
+pub(super) fn items(bytes: &[u8]) -> Vec<Item> {
+    bytes.as_chunks::<ITEM_BYTES>().0.iter().filter_map(Item::decode).collect()
+}
+
+/// A call that has arrived.
+pub(super) struct Arrival {
+    pub(super) envoy: Arc<str>,
+    pub(super) sender: Arc<str>,
+    pub(super) number: u32,
+    /// `None` if the call belongs to the common window.
+    pub(super) conversation: Option<u64>,
+    pub(super) call: Call,
+    /// The answer and when it ended, if it has arrived.
+    pub(super) end: Option<(Answer, Millis)>,
+    pub(super) arrived_ms: Millis,
+}

@@ -1,0 +1,135 @@
+//! Calls and answers in the form in which a filter tells the sidecar of them, so that it can compare what several Envoys
+//! see of one agent.
+//!
+//! An item is the call as it entered the window, or the answer that completes it: fingerprints and times, never text. Items
+//! have a fixed length, and the sidecar reads them with the same code that writes them here. [`VERSION`] is that of the
+//! window's layout: items of another version are not read.
+
+use crate::detect::entry::{self, Entry};
+use crate::detect::window::{self, Call, Sequence};
+
+/// The version of the layout.
+pub const VERSION: u8 = window::VERSION;
+
+/// The length of an item: what it is, the number of its call, the score that the Envoy gave it, and the call.
+pub const ITEM_BYTES: usize = 1 + 4 + 2 + entry::LEN;
+
+const NUMBER: usize = 1;
+const SCORE: usize = NUMBER + 4;
+const CALL: usize = SCORE + 2;
+
+/// What an item is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A call in the agent's common window.
+    Common = 0,
+    /// A call in the window of its conversation.
+    Conversation = 1,
+    /// The answer to a call.
+    Answer = 2,
+}
+
+/// A call, or the answer to one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item {
+    /// What the item is about.
+    pub kind: Kind,
+    /// The number of the call, which is unique among the calls of one worker.
+    pub number: u32,
+    /// The score of the call in the Envoy's own window, in half points.
+    pub half_points: u16,
+    /// The call. Of the call of an answer, only the answer and the time at which it ended count.
+    pub call: Call,
+}
+
+impl Item {
+    /// Appends the item to bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.push(self.kind as u8);
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+        bytes.extend_from_slice(&self.half_points.to_le_bytes());
+        bytes.extend_from_slice(&entry::encode(&self.call, Sequence(0)));
+    }
+
+    /// Decodes an item. Returns `None` if it is of an unknown kind.
+    pub fn decode(bytes: &[u8; ITEM_BYTES]) -> Option<Self> {
+        let number = bytes.get(NUMBER..)?.first_chunk()?;
+        let half_points = bytes.get(SCORE..)?.first_chunk()?;
+        let kind = match bytes.first()? {
+            0 => Kind::Common,
+            1 => Kind::Conversation,
+            2 => Kind::Answer,
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            number: u32::from_le_bytes(*number),
+            half_points: u16::from_le_bytes(*half_points),
+            call: Entry(bytes.get(CALL..)?.first_chunk()?).call(),
+        })
+    }
+}
+
+/// Encodes bytes as base64, with padding.
+pub fn base64(bytes: &[u8]) -> String {
+    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    append_base64(bytes, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Appends bytes as base64, with padding.
+#[inline(never)]
+pub fn append_base64(bytes: &[u8], text: &mut Vec<u8>) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    // The last `count` bits of these have not been written yet.
+    let (mut bits, mut count) = (0u32, 0);
+    for byte in bytes {
+        bits = bits << 8 | u32::from(*byte);
+        count += 8;
+        while count >= 6 {
+            count -= 6;
+            text.extend(ALPHABET.get((bits >> count) as usize & 63));
+        }
+    }
+    if count > 0 {
+        text.extend(ALPHABET.get((bits << (6 - count)) as usize & 63));
+        text.extend_from_slice(if count == 2 { b"==" } else { b"=" });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::Fingerprint;
+    use crate::fingerprint::simhash::SimHash;
+    use crate::turn::Answer;
+
+    #[test]
+    fn an_item_is_decoded_as_it_was_encoded() {
+        let text = Fingerprint { simhash: SimHash(7), digest: 9, informative: true };
+        let call = Call { at_ms: 5, in_flight: 1, conversation: 3, input: text, ..Call::default() };
+        for (kind, answer) in [
+            (Kind::Common, Answer::Unknown),
+            (Kind::Conversation, Answer::Unknown),
+            (Kind::Answer, Answer::Text(text)),
+            (Kind::Answer, Answer::Rejected(422)),
+        ] {
+            let item = Item { kind, number: 0x0102_0304, half_points: 26, call: Call { answer, ..call } };
+            let mut bytes = Vec::new();
+            item.encode(&mut bytes);
+            assert_eq!(Item::decode(bytes.as_slice().try_into().unwrap()), Some(item));
+            bytes[0] = 3;
+            assert_eq!(Item::decode(bytes.as_slice().try_into().unwrap()), None, "an unknown kind");
+        }
+    }
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let cases =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
+        for (bytes, text) in cases {
+            assert_eq!(base64(bytes.as_bytes()), text, "{bytes}");
+        }
+        assert_eq!(base64(&[0xFB, 0xFF]), "+/8=");
+    }
+}
