@@ -206,6 +206,8 @@ pub struct Turn {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
+    /// The action that the model wrote into its last answer, if the request brings no results of real tool calls.
+    pub action: Option<ToolSignature>,
     /// The names of these tools, each once. Only reports use them.
     pub tool_names: Vec<String>,
     /// Whether the body has several requests, each of which gets a response of its own (JSON-RPC).

@@ -195,14 +195,7 @@ impl Agent {
         limits: SlotLimits,
         now_ms: u64,
     ) -> Result<Scored, NotScored> {
-        let call = Call {
-            at_ms: now_ms,
-            in_flight: 1,
-            conversation: turn.conversation.tag(),
-            input: turn.input,
-            tools: turn.tools,
-            ..Call::default()
-        };
+        let call = Call { in_flight: 1, conversation: turn.conversation.tag(), ..Call::new(turn, now_ms) };
         match turn.conversation.key() {
             None => self.score_in_common(host, call),
             Some(_) => self.score_in_slot(host, call, limits),

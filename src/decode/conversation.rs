@@ -3,12 +3,16 @@
 //! The list is walked from its end, and only as far as necessary. Consecutive messages of the model are one answer: the
 //! Responses API makes a separate item of every call.
 
-use super::json::Json;
-use super::messages::{Message, Messages, Role};
-use super::text::push_content;
+use super::action::action_in;
+use super::failure::{is_failure_flag, looks_like_failure};
+use super::json::{Json, RawStr};
+use super::messages::{Message, MessageMembers, Messages, Role};
+use super::request::Reading;
+use super::text::push_result;
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
+use crate::turn::ToolSignature;
 use crate::wire::Counting;
 
 /// The most messages that are read. If there are more since the model last spoke, the older ones are ignored: what is
@@ -24,17 +28,19 @@ pub struct ConversationTools {
     pub has_results: bool,
     /// Whether the model has spoken in the conversation.
     pub has_history: bool,
+    /// The action that the model wrote into its last answer, if it called no tools.
+    pub action: Option<ToolSignature>,
 }
 
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
 pub fn read(
     messages: Messages<'_>,
-    counting: Counting,
+    reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
-    match counting {
+    match reading.counting {
         Counting::Literal => read_literal(messages, text),
-        Counting::Progress => read_progress(messages, text),
+        Counting::Progress => read_progress(messages, reading, text),
     }
 }
 
@@ -65,17 +71,22 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Conv
         }
     }
     if let Some(message) = user.or(last) {
-        push(&message, text)?;
+        push(&message, None, text)?;
     }
     Ok(tools)
 }
 
-/// Reads everything since the model last spoke, and the tool calls that it made then.
-fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+/// Reads everything since the model last spoke, and the tool calls or the action that it answered with then.
+fn read_progress(
+    messages: Messages<'_>,
+    reading: &Reading<'_>,
+    text: &mut Fingerprinter,
+) -> Result<ConversationTools, Malformed> {
     let mut tools = ConversationTools::default();
     let mut new = NewMessages::default();
     let mut last = None;
-    let mut in_answer = false;
+    let mut answer = None;
+    let mut has_input = false;
     for message in messages {
         let message = message?;
         last.get_or_insert(message);
@@ -84,20 +95,37 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Con
             Role::Model if new.is_empty() => {}
             Role::Model => {
                 add_calls(&message, &mut tools.calls)?;
-                in_answer = true;
-                tools.has_history = true;
+                answer.get_or_insert(message);
             }
-            _ if in_answer => break,
-            Role::Instructions => {}
+            _ if answer.is_some() => break,
+            Role::Instructions if message.members.content.is_none() => {}
+            Role::Instructions => new.add(message),
             Role::User | Role::ToolResult => {
                 tools.has_results |= message.role == Role::ToolResult;
+                has_input = true;
                 new.add(message);
             }
         }
     }
+    tools.has_history = answer.is_some();
+    if !tools.has_results && tools.calls.is_empty() {
+        tools.action = answer.as_ref().and_then(action_in);
+    }
+    // Some clients send results as instructions. Beside a real result they are reminders.
+    let instructions_are_new = tools.has_history && !tools.has_results;
+    if !has_input && !instructions_are_new {
+        new = NewMessages::default();
+    }
+    let is_result = tools.has_results || tools.action.is_some();
     for message in new.or(last).oldest_first() {
-        push(message, text)?;
+        if message.role == Role::Instructions && has_input && !instructions_are_new {
+            continue;
+        }
+        push(message, id_of(message).filter(|_| !reading.keep_quoted_ids), text)?;
         text.end_part();
+        if is_result && is_failing(message) {
+            text.mark_failing();
+        }
     }
     Ok(tools)
 }
@@ -133,12 +161,24 @@ impl<'a> NewMessages<'a> {
     }
 }
 
-/// Pushes the content of a message.
-fn push(message: &Message<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if let Some(images) = message.members.images.filter(|images| !images.is_null()) {
+/// Whether a message says that a tool failed.
+fn is_failing(message: &Message<'_>) -> bool {
+    let MessageMembers { failure, content, .. } = message.members;
+    failure.is_some_and(is_failure_flag) || content.is_some_and(|content| looks_like_failure(content.text()))
+}
+
+/// Returns the id of the tool call whose result a message is, or an empty text.
+fn id_of<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+    Some(message.members.call_id.and_then(Json::string).map_or(&[], RawStr::raw))
+}
+
+/// Pushes the content of a message, without the ids of tool calls that their results quote, unless `id` is `None`.
+fn push(message: &Message<'_>, id: Option<&[u8]>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    let MessageMembers { images, content, .. } = message.members;
+    if let Some(images) = images.filter(|images| !images.is_null()) {
         text.push_opaque(images.text());
     }
-    message.members.content.map_or(Ok(()), |content| push_content(content, text))
+    content.map_or(Ok(()), |content| push_result(content, id, text))
 }
 
 /// Adds the tool calls of a model's message, wherever its format puts them.

@@ -3,6 +3,7 @@
 //! Everything here is pure: no host, no clock, no JSON. Each stage takes the type of the stage before it and no other.
 
 pub mod explain;
+pub mod findings;
 pub mod literal;
 pub mod progress;
 pub mod score;

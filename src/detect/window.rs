@@ -17,7 +17,7 @@
 
 use super::entry::{self, Entry};
 use crate::fingerprint::Fingerprint;
-use crate::turn::{Answer, ToolSignature, ToolTurn};
+use crate::turn::{Answer, ToolSignature, ToolTurn, Turn};
 use crate::wire::Counting;
 
 /// One call, as the window keeps it.
@@ -35,6 +35,8 @@ pub struct Call {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
+    /// The action in the text of the answer before it, if the request is not about tools.
+    pub action: Option<ToolSignature>,
     /// What came back.
     pub answer: Answer,
     /// Whether no call in the window before it brought the same.
@@ -46,6 +48,11 @@ pub struct Call {
 const MAX_IN_FLIGHT_MS: u64 = 600_000;
 
 impl Call {
+    /// Creates a call from its request. It is not part of a conversation yet.
+    pub fn new(turn: &Turn, at_ms: u64) -> Self {
+        Self { at_ms, input: turn.input, tools: turn.tools, action: turn.action, ..Self::default() }
+    }
+
     /// Whether the call awaits its answer.
     pub fn is_in_flight(&self, now_ms: u64) -> bool {
         self.in_flight > 0 && now_ms.abs_diff(self.at_ms) <= MAX_IN_FLIGHT_MS
@@ -57,7 +64,7 @@ impl Call {
 pub struct Sequence(pub u32);
 
 /// The version of the layout.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// The offset of the next call's number. Version, counting mode and generation come before it.
 const NEXT_NUMBER: usize = 10;
 /// The offset of the first call.

@@ -66,8 +66,7 @@ impl Agent {
         let counting = self.scorer.counting;
         let reading = Reading::new(counting);
         let turn = request(sent.path.as_bytes(), body.as_bytes(), reading, &mut self.text).unwrap();
-        let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
-        let (score, place) = self.windows.score(&turn.conversation, call);
+        let (score, place) = self.windows.score(&turn.conversation, Call::new(&turn, self.now_ms));
         self.scores.push(score);
         self.latest = turn.conversation;
         let pending = Pending { request: sent.clone(), place, format: turn.format };

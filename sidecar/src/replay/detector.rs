@@ -36,6 +36,8 @@ pub struct ReadOptions {
     judge_unknown: bool,
     max_request_bytes: usize,
     max_event_bytes: usize,
+    /// The rules of `progress` counting that are in force. One of them applies when requests are read.
+    pub rules: Rules,
 }
 
 impl ReadOptions {
@@ -48,6 +50,7 @@ impl ReadOptions {
             judge_unknown: config.judge_unknown,
             max_request_bytes: config.max_request_bytes,
             max_event_bytes: config.max_event_bytes,
+            rules: Rules::default(),
         })
     }
 
@@ -110,6 +113,7 @@ impl Decoder {
         let reading = Reading {
             judge_unknown: self.options.judge_unknown,
             session: self.options.session.of_body_before(usize::MAX),
+            keep_quoted_ids: !self.options.rules.ids,
             ..Reading::new(counting)
         };
         request(exchange.path.as_bytes(), &exchange.request, reading, &mut self.fingerprinter).ok()
@@ -191,8 +195,7 @@ pub fn play(calls: &[DecodedCall], settings: &Settings) -> Outcome {
         let Some(turn) = recorded.turn(counting) else { continue };
         // Recordings do not say when a call was made. All of them are one run.
         let now_ms = index as u64;
-        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, ..Call::default() };
-        let (score, place) = windows.score(&turn.conversation, call);
+        let (score, place) = windows.score(&turn.conversation, Call::new(turn, now_ms));
         if decide(&score, threshold, Action::Deactivate) == Verdict::Kill {
             let (reason, _) = scorer.explain(windows.window(&turn.conversation), &turn.tool_names);
             return Outcome { killed_at: Some(index + 1), score, reason: Some(reason), ..outcome };

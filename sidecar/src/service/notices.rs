@@ -34,6 +34,8 @@ const DETAIL_MEMBERS: [&str; 21] = [
     "similar_prompts",
     "similar_responses",
     "repeated_tool_calls",
+    "failures_in_a_row",
+    "repeated_steps",
     "tools",
     "envoy",
     "detected_at",

@@ -1,0 +1,132 @@
+//! Actions of agents that act in text: the model writes what it wants to do into its answer, and the next message brings the
+//! result.
+//!
+//! Such an action is a code block between lines of three backticks, or a paragraph that begins with `Action:`, possibly with
+//! a number (`Action 3:`). Only the action identifies the call: what the model writes around it may be phrased differently
+//! each time.
+
+use memchr::memchr2;
+
+use super::json::Json;
+use super::messages::Message;
+use crate::fingerprint::hash::mix;
+use crate::fingerprint::hash_bytes;
+use crate::turn::ToolSignature;
+
+const FENCE: &[u8] = b"```";
+
+/// Returns the action in a message of the model, if there is one.
+pub fn action_in(message: &Message<'_>) -> Option<ToolSignature> {
+    let content = message.members.content?;
+    if let Some(text) = content.string() {
+        return action_in_text(text.raw());
+    }
+    for block in message.blocks()?.flatten() {
+        let text = block.get("text").ok().flatten().and_then(Json::string);
+        if let Some(action) = text.and_then(|text| action_in_text(text.raw())) {
+            return Some(action);
+        }
+    }
+    None
+}
+
+/// Finds an action in the inside of a JSON string.
+fn action_in_text(raw: &[u8]) -> Option<ToolSignature> {
+    let mut at = 0;
+    loop {
+        at += memchr2(b'`', b':', raw.get(at..)?)?;
+        let (before, from) = raw.split_at_checked(at)?;
+        at += 1;
+        if let Some(code) = from.strip_prefix(FENCE) {
+            return Some(ToolSignature::new(hash_blocks(code)));
+        }
+        if let Some(action) = from.strip_prefix(b":").filter(|_| is_action_label(before)) {
+            return Some(ToolSignature::new(hash_bytes(paragraph(action))));
+        }
+    }
+}
+
+/// Returns whether a text ends with the word `Action`, possibly with a number, at the beginning of a line.
+fn is_action_label(before: &[u8]) -> bool {
+    const LABEL: &[u8] = b"action";
+    let label = without_end(before, |byte| byte.is_ascii_digit() || byte == b' ');
+    let Some((line, word)) = label.len().checked_sub(LABEL.len()).and_then(|at| label.split_at_checked(at)) else {
+        return false;
+    };
+    // Some models write the label in bold.
+    let line = without_end(line, |byte| matches!(byte, b' ' | b'*' | b'#'));
+    word.eq_ignore_ascii_case(LABEL) && (line.is_empty() || line.ends_with(b"\\n"))
+}
+
+fn without_end(text: &[u8], is_end: fn(u8) -> bool) -> &[u8] {
+    let len = text.iter().rposition(|&byte| !is_end(byte)).map_or(0, |last| last + 1);
+    text.get(..len).unwrap_or_default()
+}
+
+/// Returns the text up to the first empty line.
+fn paragraph(text: &[u8]) -> &[u8] {
+    let end = text.windows(4).position(|window| window == b"\\n\\n").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().trim_ascii()
+}
+
+/// Hashes the code blocks of a text that begins inside the first one.
+fn hash_blocks(code: &[u8]) -> u64 {
+    let (mut hash, mut rest, mut is_code) = (0, code, true);
+    loop {
+        let end = rest.windows(FENCE.len()).position(|window| window == FENCE);
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if is_code {
+            hash = mix(hash ^ hash_bytes(part));
+        }
+        let Some(after) = after.strip_prefix(FENCE) else { return hash };
+        (rest, is_code) = (after, !is_code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(text: &str) -> Option<ToolSignature> {
+        let quoted = serde_json::Value::from(text).to_string();
+        let raw = Json::root(quoted.as_bytes()).unwrap().string().unwrap();
+        action_in_text(raw.raw())
+    }
+
+    #[test]
+    fn the_words_around_an_action_do_not_matter() {
+        for (one, other) in [
+            (
+                "I will list the files.\n```bash\nls -la\n```",
+                "Let me look: what is there?\n```bash\nls -la\n```\nThen I go on.",
+            ),
+            ("Thought: hm\nAction: search[cats]", "Thought: it is: clear\nAction: search[cats]\n\nThat will help."),
+            ("Action 1: look", "Thought 2: again\nAction 2: look"),
+            ("**Action:** look", "Fine.\n**Action:** look"),
+            ("```\na\n``` and ```\nb\n```", "```\na\n``` or ```\nb\n```"),
+        ] {
+            assert!(action(one).is_some(), "{one}");
+            assert_eq!(action(one), action(other), "{one} | {other}");
+        }
+    }
+
+    #[test]
+    fn different_actions_differ() {
+        for (one, other) in [
+            ("```\nls\n```", "```\nls -a\n```"),
+            ("Action: search[cats]", "Action: search[dogs]"),
+            ("```\na\n``` ```\nb\n```", "```\na\n``` ```\nc\n```"),
+            ("Action: edit\nAction Input: one", "Action: edit\nAction Input: two"),
+        ] {
+            assert_ne!(action(one), action(other), "{one} | {other}");
+        }
+    }
+
+    #[test]
+    fn ordinary_answers_contain_no_action() {
+        for text in ["", "Hello: how are you?", "`ls` lists files", "The next action: wait", "Reaction: none", ":", "`"]
+        {
+            assert_eq!(action(text), None, "{text}");
+        }
+    }
+}
