@@ -17,7 +17,7 @@ const WORDS: [&[u8]; 6] = [b"rror", b"xception", b"failed", b"failure", b"fatal"
 /// What says that there is no error, right before the word.
 const DENIALS_BEFORE: [&[u8]; 4] = [b"0", b"no", b"without", b"zero"];
 /// The same, right after it.
-const DENIALS_AFTER: [&[u8]; 6] = [b"0", b"no", b"null", b"false", b"[]", b"\"\""];
+const DENIALS_AFTER: [&[u8]; 6] = [b"0", b"none", b"null", b"false", b"[]", b"\"\""];
 
 /// Returns whether the value of a message's or block's member says that a tool failed.
 pub fn is_failure_flag(value: Json<'_>) -> bool {

@@ -4,6 +4,7 @@
 //! error whatever it tries, and a cycle in which each step occurs only a few times within the window.
 
 use super::window::Call;
+use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
 
 /// How many calls a cycle is looked for in, the current one included. A wider window contains more repeats of a check that
@@ -81,7 +82,11 @@ pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
         }
         before = Some(call);
     }
-    let is_cycle = is_repeated || matches!(now.tools, ToolTurn::Call(_));
+    let is_same_call = |call: &Call| call.tools == now.tools && call.input.is_similar(now.input);
+    let is_cycle = match now.tools {
+        ToolTurn::Call(_) => recent.iter().any(is_same_call),
+        ToolTurn::Results(_) | ToolTurn::None => is_repeated,
+    };
     if is_cycle && count as usize * 2 > recent.len() + 1 { count } else { 0 }
 }
 
@@ -90,7 +95,7 @@ pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
 struct Step {
     /// The tool call, the action in text, or else the answer.
     action: u64,
-    result: u32,
+    result: (SimHash, u32),
 }
 
 impl Step {
@@ -104,7 +109,7 @@ impl Step {
             None => u64::from(before?.answer.text()?.digest),
             signature => ToolSignature::code(signature),
         };
-        Some(Self { action, result: result.digest })
+        Some(Self { action, result: (result.simhash, result.digest) })
     }
 }
 
@@ -113,7 +118,6 @@ mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
     use crate::fingerprint::hash::mix;
-    use crate::fingerprint::simhash::SimHash;
 
     fn text(number: u32, failing: bool) -> Fingerprint {
         Fingerprint { simhash: SimHash(mix(number.into())), digest: number, informative: true, failing }

@@ -1,7 +1,7 @@
 //! The rows of the scenario table that come from a large set of recordings: what a detector missed there, and what it
 //! stopped wrongly.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::moves::{Move, tool};
 use super::rows::{Row, chat, finished, tools};
@@ -121,6 +121,7 @@ fn quoted_id() -> Scenario {
 mod tests {
     use super::*;
     use crate::scenario::row;
+    use serde_json::Value;
 
     #[test]
     fn the_last_request_of_row_33_has_every_result_and_ends_with_the_constant_message() {

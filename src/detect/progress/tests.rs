@@ -181,7 +181,7 @@ fn an_answer_repeats_only_if_what_came_after_it_was_the_same_as_well() {
     let little_said = Answer::Text(little(5));
     for (name, first, latest, now, expected) in [
         ("the same followup", says(5), says(5), ask(2), Full),
-        ("the same followup to a similar answer", nearly_says, says(5), ask(2), Full),
+        ("the same followup to a similar answer", nearly_says, says(5), ask(2), Weak),
         ("another answer", says(6), says(5), ask(2), NONE),
         ("another followup", says(5), says(5), ask(3), NONE),
         ("the same followup about a tool", says(5), says(5), result(1, text(2)), NONE),
