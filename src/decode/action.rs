@@ -8,20 +8,18 @@
 use memchr::memchr2;
 
 use super::json::Json;
-use super::messages::Message;
 use crate::fingerprint::hash::mix;
 use crate::fingerprint::hash_bytes;
 use crate::turn::ToolSignature;
 
 const FENCE: &[u8] = b"```";
 
-/// Returns the action in a message of the model, if there is one.
-pub fn action_in(message: &Message<'_>) -> Option<ToolSignature> {
-    let content = message.members.content?;
+/// Returns the action in the content of a model's message, if there is one.
+pub fn action_in(content: Json<'_>) -> Option<ToolSignature> {
     if let Some(text) = content.string() {
         return action_in_text(text.raw());
     }
-    for block in message.blocks()?.flatten() {
+    for block in content.elements().flatten() {
         let text = block.get("text").ok().flatten().and_then(Json::string);
         if let Some(action) = text.and_then(|text| action_in_text(text.raw())) {
             return Some(action);
@@ -49,6 +47,10 @@ fn action_in_text(raw: &[u8]) -> Option<ToolSignature> {
 /// Returns whether a text ends with the word `Action`, possibly with a number, at the beginning of a line.
 fn is_action_label(before: &[u8]) -> bool {
     const LABEL: &[u8] = b"action";
+    // Most colons come after something else.
+    if !matches!(before.last(), Some(b'n' | b'N' | b'0'..=b'9')) {
+        return false;
+    }
     let label = without_end(before, |byte| byte.is_ascii_digit() || byte == b' ');
     let Some((line, word)) = label.len().checked_sub(LABEL.len()).and_then(|at| label.split_at_checked(at)) else {
         return false;

@@ -5,10 +5,10 @@
 
 use super::action::action_in;
 use super::failure::{is_failure_flag, looks_like_failure};
-use super::json::{Json, RawStr};
+use super::json::Json;
 use super::messages::{Message, MessageMembers, Messages, Role};
 use super::request::Reading;
-use super::text::push_result;
+use super::text::{find, push_result};
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
@@ -95,7 +95,7 @@ fn read_progress(
             Role::Model if new.is_empty() => {}
             Role::Model => {
                 add_calls(&message, &mut tools.calls)?;
-                answer.get_or_insert(message);
+                answer = answer.or(Some(message.members.content));
             }
             _ if answer.is_some() => break,
             Role::Instructions if message.members.content.is_none() => {}
@@ -109,7 +109,7 @@ fn read_progress(
     }
     tools.has_history = answer.is_some();
     if !tools.has_results && tools.calls.is_empty() {
-        tools.action = answer.as_ref().and_then(action_in);
+        tools.action = answer.flatten().and_then(action_in);
     }
     // Some clients send results as instructions. Beside a real result they are reminders.
     let instructions_are_new = tools.has_history && !tools.has_results;
@@ -121,11 +121,11 @@ fn read_progress(
         if message.role == Role::Instructions && has_input && !instructions_are_new {
             continue;
         }
-        push(message, id_of(message).filter(|_| !reading.keep_quoted_ids), text)?;
-        text.end_part();
-        if is_result && is_failing(message) {
+        if is_result && is_failing(message)? {
             text.mark_failing();
         }
+        push(message, quoted_id(message).filter(|_| !reading.keep_quoted_ids), text)?;
+        text.end_part();
     }
     Ok(tools)
 }
@@ -162,14 +162,28 @@ impl<'a> NewMessages<'a> {
 }
 
 /// Whether a message says that a tool failed.
-fn is_failing(message: &Message<'_>) -> bool {
-    let MessageMembers { failure, content, .. } = message.members;
-    failure.is_some_and(is_failure_flag) || content.is_some_and(|content| looks_like_failure(content.text()))
+fn is_failing(message: &Message<'_>) -> Result<bool, Malformed> {
+    // Of the APIs whose messages may have a flag, only the Responses API puts it next to the content.
+    let status = if message.members.item_type.is_some() { message.json.get("status")? } else { None };
+    let looks_failing = || message.members.content.is_some_and(|content| looks_like_failure(content.text()));
+    Ok(status.is_some_and(is_failure_flag) || looks_failing())
 }
 
-/// Returns the id of the tool call whose result a message is, or an empty text.
-fn id_of<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
-    Some(message.members.call_id.and_then(Json::string).map_or(&[], RawStr::raw))
+/// Returns the id of the call whose result a message is, or nothing. The id is searched for near both ends of the message,
+/// because the content between them may be long. Inside a string, the quote in what is searched for would be escaped.
+fn quoted_id<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+    const NAME: &[u8] = b"call_id\":";
+    const NEAR: usize = 160;
+    if message.role != Role::ToolResult {
+        return Some(&[]);
+    }
+    let text = message.json.text();
+    let (start, rest) = text.split_at(text.len().min(NEAR));
+    let end = rest.last_chunk::<NEAR>().map_or(rest, |end| end);
+    let at = find(start, NAME).or_else(|| Some(text.len() - end.len() + find(end, NAME)?));
+    let value = at.and_then(|at| text.get(at + NAME.len()..)).unwrap_or_default().trim_ascii_start();
+    let id = value.strip_prefix(b"\"").unwrap_or_default();
+    Some(id.split(|&byte| byte == b'"').next().unwrap_or_default())
 }
 
 /// Pushes the content of a message, without the ids of tool calls that their results quote, unless `id` is `None`.

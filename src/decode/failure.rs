@@ -2,8 +2,7 @@
 //!
 //! The APIs have a flag for it, which most agents do not set. A result also counts as a failure if its beginning or its end
 //! contains a word that programs use for errors, in whatever language their messages are otherwise: a word that ends in
-//! `error` or `exception` (`SyntaxError`), or `failed`, `failure`, `fatal` or `traceback`. "0 errors", "no errors",
-//! "without error" and `"error": null` say the opposite and do not count. "Not found" is an answer, not an error.
+//! `error` or `exception` (`SyntaxError`), or `failed`, `failure` or `fatal`. "0 errors", "no errors", "without error" and `"error": null` say the opposite and do not count. "Not found" is an answer, not an error.
 //!
 //! This may be wrong in both directions. The rule that uses it needs many failures in a row that are exactly the same.
 
@@ -11,9 +10,9 @@ use super::json::Json;
 use crate::scan::lanes::Lanes;
 
 /// How many bytes at the beginning and at the end of a result are looked at.
-const END_BYTES: usize = 256;
-/// The endings of the words, in lower case. Only the pairs at their start are searched for: `rr`, `xc`, `fa` and `tr`.
-const WORDS: [&[u8]; 6] = [b"rror", b"xception", b"failed", b"failure", b"fatal", b"traceback"];
+const END_BYTES: usize = 120;
+/// The endings of the words, in lower case. Only the pairs at their start are searched for: `rr`, `xc` and `fa`.
+const WORDS: [&[u8]; 5] = [b"rror", b"xception", b"failed", b"failure", b"fatal"];
 /// What says that there is no error, right before the word.
 const DENIALS_BEFORE: [&[u8]; 4] = [b"0", b"no", b"without", b"zero"];
 /// The same, right after it.
@@ -62,8 +61,7 @@ fn word_starts(rest: &[u8]) -> u32 {
 fn pairs(bytes: Lanes) -> u32 {
     let bytes = bytes | Lanes::from_halves(0x2020_2020_2020_2020, 0x2020_2020_2020_2020);
     let r = bytes.equal(b'r');
-    let a = bytes.equal(b'a');
-    let pairs = (r & r >> 1) | (bytes.equal(b'f') & a >> 1) | (bytes.equal(b't') & r >> 1);
+    let pairs = (r & r >> 1) | (bytes.equal(b'f') & bytes.equal(b'a') >> 1);
     (pairs | (bytes.equal(b'x') & bytes.equal(b'c') >> 1)) & 0x7FFF
 }
 
@@ -118,7 +116,6 @@ mod tests {
             "bash: line 1: syntax error near unexpected token `('",
             "File \\\"a.py\\\", line 1\\nSyntaxError: invalid syntax",
             "java.lang.NullPointerException\\n\\tat Main.main",
-            "Traceback (most recent call last):\\n  File \\\"a.py\\\"",
             "{\"error\": \"Request timeout\"}",
             "{\\\"errors\\\": [1]}",
             "FATAL: role does not exist",

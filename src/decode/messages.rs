@@ -93,10 +93,6 @@ pub struct MessageMembers<'a> {
     pub images: Option<Json<'a>>,
     /// Tool calls next to the content.
     pub calls: Option<Json<'a>>,
-    /// The id of the call whose result the message is.
-    pub call_id: Option<Json<'a>>,
-    /// Whether the call failed.
-    pub failure: Option<Json<'a>>,
 }
 
 impl<'a> MessageMembers<'a> {
@@ -109,8 +105,6 @@ impl<'a> MessageMembers<'a> {
                 b"content" | b"parts" | b"output" => &mut self.content,
                 b"images" => &mut self.images,
                 b"tool_calls" | b"function_call" => &mut self.calls,
-                b"tool_call_id" | b"call_id" => &mut self.call_id,
-                b"is_error" | b"isError" | b"status" => &mut self.failure,
                 _ => return None,
             };
             Some(*member.get_or_insert(value))

@@ -122,7 +122,7 @@ impl Scorer {
         let joined = if glance.in_flight { self.join_identical(window, &mut call) } else { None };
         let past = if glance.repeats { self.past(window, &call).calls() } else { Vec::new() };
         call.novel = progress::is_novel(&past, &call);
-        let score = self.score_progress(&past, &call);
+        let score = if past.is_empty() { Score::default() } else { self.score_progress(&past, &call) };
         let sequence = match joined {
             Some(sequence) => {
                 window.push_as(sequence, call, self.window_size);
@@ -133,11 +133,10 @@ impl Scorer {
         (score, sequence)
     }
 
+    /// Scores a call that may repeat others.
+    #[inline(never)] // most calls do not, and their code stays small
     fn score_progress(&self, past: &[Call], call: &Call) -> Score {
         let mut score = add_up(progress::repeats(past, call, self.rules));
-        if past.is_empty() {
-            return score;
-        }
         // A finding that says less than the score changes no verdict, and would only distract from it.
         let failures = if self.rules.failures { findings::failures_in_a_row(past, call) } else { 0 };
         if failures > 1 && f64::from(failures) >= score.value() {

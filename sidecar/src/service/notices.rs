@@ -21,7 +21,7 @@ const BATCH: u32 = 100;
 /// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
 /// The members of an event's detail that a notice contains.
-const DETAIL_MEMBERS: [&str; 21] = [
+const DETAIL_MEMBERS: [&str; 23] = [
     "kill_id",
     "scope",
     "session",

@@ -45,7 +45,8 @@ pub fn runs(path: &Path, countings: &[Counting]) -> Vec<Run> {
 
 /// Reads the runs of a file as these rules say.
 pub fn runs_with(rules: Rules, path: &Path, countings: &[Counting]) -> Vec<Run> {
-    let options = ReadOptions { rules, ..ReadOptions::defaults().unwrap() };
+    let mut options = ReadOptions::defaults().unwrap();
+    options.rules = rules;
     let mut reader = RunReader::new(Decoder::new(options, countings));
     let mut runs = Vec::new();
     each_line(path, |line| runs.extend(reader.line(line).unwrap()));
