@@ -4,6 +4,9 @@
 //! Such an action is a code block between lines of three backticks, or a paragraph that begins with `Action:`, possibly with
 //! a number (`Action 3:`). Only the action identifies the call: what the model writes around it may be phrased differently
 //! each time.
+//!
+//! Known inaccuracy: an answer that does not begin with an action, and whose last 256 bytes have neither a backtick nor a
+//! colon, is taken for prose.
 
 use memchr::memchr2;
 
@@ -28,41 +31,48 @@ pub fn action_in(content: Json<'_>) -> Option<ToolSignature> {
     None
 }
 
+/// How many bytes at the end of an answer are looked at first.
+const TAIL_BYTES: usize = 256;
+
 /// Finds an action in the inside of a JSON string.
 fn action_in_text(raw: &[u8]) -> Option<ToolSignature> {
+    if let Some(action) = labelled(raw) {
+        return Some(action);
+    }
+    // Most answers are prose, in which one look at the end is enough.
+    let tail = raw.last_chunk::<TAIL_BYTES>().map_or(raw, |tail| tail);
+    memchr2(b'`', b':', tail)?;
     let mut at = 0;
     loop {
-        at += memchr2(b'`', b':', raw.get(at..)?)?;
-        let (before, from) = raw.split_at_checked(at)?;
-        at += 1;
+        at += memchr2(b'`', b'\\', raw.get(at..)?)?;
+        let from = raw.get(at..)?;
         if let Some(code) = from.strip_prefix(FENCE) {
             return Some(ToolSignature::new(hash_blocks(code)));
         }
-        if let Some(action) = from.strip_prefix(b":").filter(|_| is_action_label(before)) {
-            return Some(ToolSignature::new(hash_bytes(paragraph(action))));
+        if let Some(action) = from.strip_prefix(b"\\n").and_then(labelled) {
+            return Some(action);
         }
+        // An escaped backslash is not the beginning of another escape.
+        at += if from.starts_with(b"\\") { 2 } else { 1 };
     }
 }
 
-/// Returns whether a text ends with the word `Action`, possibly with a number, at the beginning of a line.
-fn is_action_label(before: &[u8]) -> bool {
+/// Returns the action of a line that begins with the word `Action`, possibly with a number, and a colon.
+fn labelled(line: &[u8]) -> Option<ToolSignature> {
     const LABEL: &[u8] = b"action";
-    // Most colons come after something else.
-    if !matches!(before.last(), Some(b'n' | b'N' | b'0'..=b'9')) {
-        return false;
-    }
-    let label = without_end(before, |byte| byte.is_ascii_digit() || byte == b' ');
-    let Some((line, word)) = label.len().checked_sub(LABEL.len()).and_then(|at| label.split_at_checked(at)) else {
-        return false;
-    };
     // Some models write the label in bold.
-    let line = without_end(line, |byte| matches!(byte, b' ' | b'*' | b'#'));
-    word.eq_ignore_ascii_case(LABEL) && (line.is_empty() || line.ends_with(b"\\n"))
+    let line = without_start(line, |byte| matches!(byte, b' ' | b'*' | b'#'));
+    let (word, rest) = line.split_at_checked(LABEL.len())?;
+    if !word.eq_ignore_ascii_case(LABEL) {
+        return None;
+    }
+    let action = without_start(rest, |byte| byte.is_ascii_digit() || byte == b' ').strip_prefix(b":")?;
+    Some(ToolSignature::new(hash_bytes(paragraph(action))))
 }
 
-fn without_end(text: &[u8], is_end: fn(u8) -> bool) -> &[u8] {
-    let len = text.iter().rposition(|&byte| !is_end(byte)).map_or(0, |last| last + 1);
-    text.get(..len).unwrap_or_default()
+fn without_start(text: &[u8], is_start: fn(u8) -> bool) -> &[u8] {
+    let start = text.iter().position(|&byte| !is_start(byte)).unwrap_or(text.len());
+    text.get(start..).unwrap_or_default()
 }
 
 /// Returns the text up to the first empty line.

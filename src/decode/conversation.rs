@@ -178,8 +178,8 @@ fn quoted_id<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
         return Some(&[]);
     }
     let text = message.json.text();
-    let (start, rest) = text.split_at(text.len().min(NEAR));
-    let end = rest.last_chunk::<NEAR>().map_or(rest, |end| end);
+    let start = text.get(..NEAR).unwrap_or(text);
+    let end = text.last_chunk::<NEAR>().map_or(text, |end| end);
     let at = find(start, NAME).or_else(|| Some(text.len() - end.len() + find(end, NAME)?));
     let value = at.and_then(|at| text.get(at + NAME.len()..)).unwrap_or_default().trim_ascii_start();
     let id = value.strip_prefix(b"\"").unwrap_or_default();
