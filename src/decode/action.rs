@@ -5,12 +5,14 @@
 //! a number (`Action 3:`). Only the action identifies the call: what the model writes around it may be phrased differently
 //! each time.
 //!
-//! Known inaccuracy: an answer that does not begin with an action, and whose last 256 bytes have neither a backtick nor a
+//! Known inaccuracy: an answer that does not begin with an action, and whose last 128 bytes have neither a backtick nor a
 //! colon, is taken for prose.
 
 use memchr::memchr2;
 
+use super::failure::begins_with;
 use super::json::Json;
+use super::text::find;
 use crate::fingerprint::hash::mix;
 use crate::fingerprint::hash_bytes;
 use crate::turn::ToolSignature;
@@ -32,19 +34,22 @@ pub fn action_in(content: Json<'_>) -> Option<ToolSignature> {
 }
 
 /// How many bytes at the end of an answer are looked at first.
-const TAIL_BYTES: usize = 256;
+const TAIL_BYTES: usize = 128;
 
 /// Finds an action in the inside of a JSON string.
+#[inline(never)] // compiled once
 fn action_in_text(raw: &[u8]) -> Option<ToolSignature> {
-    if let Some(action) = labelled(raw) {
+    if matches!(raw.first(), Some(b'A' | b'a' | b'*' | b'#' | b' '))
+        && let Some(action) = labelled(raw)
+    {
         return Some(action);
     }
     // Most answers are prose, in which one look at the end is enough.
     let tail = raw.last_chunk::<TAIL_BYTES>().map_or(raw, |tail| tail);
-    memchr2(b'`', b':', tail)?;
+    find_either(b'`', b':', tail)?;
     let mut at = 0;
     loop {
-        at += memchr2(b'`', b'\\', raw.get(at..)?)?;
+        at += find_either(b'`', b'\\', raw.get(at..)?)?;
         let from = raw.get(at..)?;
         if let Some(code) = from.strip_prefix(FENCE) {
             return Some(ToolSignature::new(hash_blocks(code)));
@@ -58,18 +63,25 @@ fn action_in_text(raw: &[u8]) -> Option<ToolSignature> {
 }
 
 /// Returns the action of a line that begins with the word `Action`, possibly with a number, and a colon.
+#[inline(never)] // compiled once
 fn labelled(line: &[u8]) -> Option<ToolSignature> {
     const LABEL: &[u8] = b"action";
     // Some models write the label in bold.
     let line = without_start(line, |byte| matches!(byte, b' ' | b'*' | b'#'));
-    let (word, rest) = line.split_at_checked(LABEL.len())?;
-    if !word.eq_ignore_ascii_case(LABEL) {
+    if !begins_with(line, LABEL) {
         return None;
     }
+    let rest = line.get(LABEL.len()..)?;
     let action = without_start(rest, |byte| byte.is_ascii_digit() || byte == b' ').strip_prefix(b":")?;
     Some(ToolSignature::new(hash_bytes(paragraph(action))))
 }
 
+#[inline(never)] // compiled once
+fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
+    memchr2(one, other, text)
+}
+
+#[inline(never)] // compiled once
 fn without_start(text: &[u8], is_start: fn(u8) -> bool) -> &[u8] {
     let start = text.iter().position(|&byte| !is_start(byte)).unwrap_or(text.len());
     text.get(start..).unwrap_or_default()
@@ -77,16 +89,14 @@ fn without_start(text: &[u8], is_start: fn(u8) -> bool) -> &[u8] {
 
 /// Returns the text up to the first empty line.
 fn paragraph(text: &[u8]) -> &[u8] {
-    let end = text.windows(4).position(|window| window == b"\\n\\n").unwrap_or(text.len());
-    text.get(..end).unwrap_or_default().trim_ascii()
+    text.get(..find(text, b"\\n\\n").unwrap_or(text.len())).unwrap_or_default().trim_ascii()
 }
 
 /// Hashes the code blocks of a text that begins inside the first one.
 fn hash_blocks(code: &[u8]) -> u64 {
     let (mut hash, mut rest, mut is_code) = (0, code, true);
     loop {
-        let end = rest.windows(FENCE.len()).position(|window| window == FENCE);
-        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let (part, after) = rest.split_at(find(rest, FENCE).unwrap_or(rest.len()));
         if is_code {
             hash = mix(hash ^ hash_bytes(part));
         }

@@ -95,7 +95,9 @@ fn read_progress(
             Role::Model if new.is_empty() => {}
             Role::Model => {
                 add_calls(&message, &mut tools.calls)?;
-                answer = answer.or(Some(message.members.content));
+                if answer.is_none() {
+                    answer = Some(message.members.content);
+                }
             }
             _ if answer.is_some() => break,
             Role::Instructions if message.members.content.is_none() => {}
@@ -124,7 +126,8 @@ fn read_progress(
         if is_result && is_failing(message)? {
             text.mark_failing();
         }
-        push(message, quoted_id(message).filter(|_| !reading.keep_quoted_ids), text)?;
+        let id = if message.role == Role::ToolResult { quoted_id(message) } else { &[] };
+        push(message, Some(id).filter(|_| !reading.keep_quoted_ids), text)?;
         text.end_part();
     }
     Ok(tools)
@@ -162,6 +165,7 @@ impl<'a> NewMessages<'a> {
 }
 
 /// Whether a message says that a tool failed.
+#[inline(never)] // rare
 fn is_failing(message: &Message<'_>) -> Result<bool, Malformed> {
     // Of the APIs whose messages may have a flag, only the Responses API puts it next to the content.
     let status = if message.members.item_type.is_some() { message.json.get("status")? } else { None };
@@ -171,19 +175,17 @@ fn is_failing(message: &Message<'_>) -> Result<bool, Malformed> {
 
 /// Returns the id of the call whose result a message is, or nothing. The id is searched for near both ends of the message,
 /// because the content between them may be long. Inside a string, the quote in what is searched for would be escaped.
-fn quoted_id<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+#[inline(never)] // rare
+fn quoted_id<'a>(message: &Message<'a>) -> &'a [u8] {
     const NAME: &[u8] = b"call_id\":";
     const NEAR: usize = 160;
-    if message.role != Role::ToolResult {
-        return Some(&[]);
-    }
     let text = message.json.text();
     let start = text.get(..NEAR).unwrap_or(text);
     let end = text.last_chunk::<NEAR>().map_or(text, |end| end);
     let at = find(start, NAME).or_else(|| Some(text.len() - end.len() + find(end, NAME)?));
     let value = at.and_then(|at| text.get(at + NAME.len()..)).unwrap_or_default().trim_ascii_start();
     let id = value.strip_prefix(b"\"").unwrap_or_default();
-    Some(id.split(|&byte| byte == b'"').next().unwrap_or_default())
+    id.split(|&byte| byte == b'"').next().unwrap_or_default()
 }
 
 /// Pushes the content of a message, without the ids of tool calls that their results quote, unless `id` is `None`.

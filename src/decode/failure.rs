@@ -15,8 +15,8 @@ const END_BYTES: usize = 120;
 const WORDS: [&[u8]; 5] = [b"rror", b"xception", b"failed", b"failure", b"fatal"];
 /// What says that there is no error, right before the word.
 const DENIALS_BEFORE: [&[u8]; 4] = [b"0", b"no", b"without", b"zero"];
-/// The same, right after it.
-const DENIALS_AFTER: [&[u8]; 6] = [b"0", b"none", b"null", b"false", b"[]", b"\"\""];
+/// The same, right after it: zero, none, null, false, or something empty.
+const DENIALS_AFTER: [&[u8]; 6] = [b"0", b"none", b"null", b"false", b"{}", b"\"\""];
 
 /// Returns whether the value of a message's or block's member says that a tool failed.
 pub fn is_failure_flag(value: Json<'_>) -> bool {
@@ -29,6 +29,7 @@ pub fn looks_like_failure(raw: &[u8]) -> bool {
     contains_failure(start) || contains_failure(rest.last_chunk::<END_BYTES>().map_or(rest, |end| end))
 }
 
+#[inline(never)] // compiled once
 fn contains_failure(text: &[u8]) -> bool {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -68,30 +69,38 @@ fn pairs(bytes: Lanes) -> u32 {
 #[cold]
 fn is_failure_at(text: &[u8], start: usize) -> bool {
     let (before, from) = text.split_at(start.min(text.len()));
-    let begins = |word: &&[u8]| from.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
-    let Some(word) = WORDS.into_iter().find(begins) else { return false };
+    let Some(word) = beginning(from, &WORDS) else { return false };
     let mut after = from.get(word.len()..).unwrap_or_default();
     // The letter before `rror` and `xception`.
-    let before = if matches!(word, b"rror" | b"xception") {
-        let Some((b'e' | b'E', before)) = before.split_last() else { return false };
-        before
-    } else {
-        before
-    };
+    let has_e = word.first() != Some(&b'f');
+    if has_e && !matches!(before.last(), Some(b'e' | b'E')) {
+        return false;
+    }
+    let before = before.get(..before.len() - usize::from(has_e)).unwrap_or_default();
     if let Some((b's' | b'S', rest)) = after.split_first() {
         after = rest;
     }
-    if after.first().is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return false;
-    }
-    !is_denied_before(before) && !is_denied_after(after)
+    let goes_on = after.first().is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    !goes_on && !is_denied_before(before) && !is_denied_after(after)
+}
+
+/// Returns the first of these words that a text begins with.
+#[inline(never)] // compiled once for all lists of words
+fn beginning<'a>(text: &[u8], words: &[&'a [u8]]) -> Option<&'a [u8]> {
+    words.iter().copied().find(|word| begins_with(text, word))
+}
+
+/// Returns whether a text begins with a word that is written in lower case here. Brackets count as braces.
+#[inline(never)] // compiled once
+pub fn begins_with(text: &[u8], word: &[u8]) -> bool {
+    text.len() >= word.len() && text.iter().zip(word).all(|(byte, expected)| byte | 0x20 == *expected)
 }
 
 fn is_denied_before(before: &[u8]) -> bool {
     let Some(before) = before.strip_suffix(b" ") else { return false };
     let start = before.iter().rposition(|byte| !byte.is_ascii_alphanumeric()).map_or(0, |gap| gap + 1);
     let word = before.get(start..).unwrap_or_default();
-    DENIALS_BEFORE.iter().any(|denial| word.eq_ignore_ascii_case(denial))
+    beginning(word, &DENIALS_BEFORE).is_some_and(|denial| denial.len() == word.len())
 }
 
 fn is_denied_after(after: &[u8]) -> bool {
@@ -99,10 +108,9 @@ fn is_denied_after(after: &[u8]) -> bool {
     let colon = after.iter().take(4).position(|byte| !is_gap(byte)).unwrap_or_default();
     let Some((b':' | b'=', value)) = after.get(colon..).unwrap_or_default().split_first() else { return false };
     let value = value.trim_ascii_start();
-    DENIALS_AFTER.iter().any(|denial| {
-        let ends = || !value.get(denial.len()).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
-        value.get(..denial.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(denial)) && ends()
-    })
+    let ends =
+        |denial: &[u8]| !value.get(denial.len()).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
+    beginning(value, &DENIALS_AFTER).is_some_and(ends)
 }
 
 #[cfg(test)]

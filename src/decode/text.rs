@@ -47,6 +47,7 @@ const ID_BYTES_MIN: usize = 6;
 const QUOTED_WITHIN: usize = 512;
 
 /// Pushes the text of a JSON string without an id that it quotes.
+#[inline(never)] // compiled once
 fn push_without(string: RawStr<'_>, id: Option<&[u8]>, text: &mut Fingerprinter) -> Result<(), Malformed> {
     let mut rest = string.raw();
     while let Some(id) = id
@@ -61,6 +62,7 @@ fn push_without(string: RawStr<'_>, id: Option<&[u8]>, text: &mut Fingerprinter)
 }
 
 /// Finds an id or a name by its last byte. The general search of `memchr` takes longer to prepare than this takes in all.
+#[inline(never)] // compiled once
 pub fn find(text: &[u8], id: &[u8]) -> Option<usize> {
     let (last, before) = id.split_last()?;
     let mut end = before.len();

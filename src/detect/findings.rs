@@ -4,7 +4,7 @@
 //! error whatever it tries, and a cycle in which each step occurs only a few times within the window.
 
 use super::window::Call;
-use crate::fingerprint::simhash::SimHash;
+use crate::fingerprint::hash::mix;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
 
 /// How many calls a cycle is looked for in, the current one included. A wider window contains more repeats of a check that
@@ -12,6 +12,7 @@ use crate::turn::{Answer, ToolSignature, ToolTurn};
 pub const CYCLE_CALLS: usize = 20;
 
 /// Counts how often in a row the current result has come, if it is that of a tool that failed. The calls may differ.
+#[inline(never)] // rare, and smaller if it is compiled once
 pub fn failures_in_a_row(past: &[Call], now: &Call) -> u32 {
     match now.tools {
         ToolTurn::Call(_) => failing_answers(past),
@@ -63,22 +64,19 @@ fn is_result(call: &Call) -> bool {
 ///
 /// Returns 0 if these are not more than half of the calls, or if the current step is not a repeat: then something new has
 /// happened. If its result is not known yet (MCP), the steps before it decide.
+#[inline(never)] // likewise
 pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
     let recent = past.get(past.len().saturating_sub(CYCLE_CALLS - 1)..).unwrap_or_default();
     let mut before = past.len().checked_sub(CYCLE_CALLS).and_then(|index| past.get(index));
-    let mut distinct = [Step::default(); CYCLE_CALLS];
-    let mut known = 0;
+    let mut distinct = Vec::with_capacity(CYCLE_CALLS);
     let mut count = 0;
     let mut is_repeated = false;
     for call in recent.iter().chain([now]) {
-        let step = Step::of(call, before);
-        is_repeated = step.is_some_and(|step| distinct.iter().take(known).any(|other| *other == step));
+        let step = step(call, before);
+        is_repeated = step.is_some_and(|step| distinct.iter().any(|known| *known == step));
         count += u32::from(is_repeated);
-        if let Some(step) = step.filter(|_| !is_repeated)
-            && let Some(free) = distinct.get_mut(known)
-        {
-            *free = step;
-            known += 1;
+        if !is_repeated {
+            distinct.extend(step);
         }
         before = Some(call);
     }
@@ -90,34 +88,25 @@ pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
     if is_cycle && count as usize * 2 > recent.len() + 1 { count } else { 0 }
 }
 
-/// What the model did, and what came back.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Step {
-    /// The tool call, the action in text, or else the answer.
-    action: u64,
-    result: (SimHash, u32),
-}
-
-impl Step {
-    /// Returns the step that ends with the input of `call`. For MCP it ends with its answer.
-    fn of(call: &Call, before: Option<&Call>) -> Option<Self> {
-        let result = match call.tools {
-            ToolTurn::Call(_) => call.answer.text()?,
-            ToolTurn::Results(_) | ToolTurn::None => call.input,
-        };
-        let action = match call.tools.signature().or(call.action) {
-            None => u64::from(before?.answer.text()?.digest),
-            signature => ToolSignature::code(signature),
-        };
-        Some(Self { action, result: (result.simhash, result.digest) })
-    }
+/// Identifies the step that ends with the input of `call`: what the model did (the tool call, the action in text, or else the
+/// answer) and what came back. The step of an MCP call ends with its answer.
+fn step(call: &Call, before: Option<&Call>) -> Option<u64> {
+    let result = match call.tools {
+        ToolTurn::Call(_) => call.answer.text()?,
+        ToolTurn::Results(_) | ToolTurn::None => call.input,
+    };
+    let action = match call.tools.signature().or(call.action) {
+        None => u64::from(before?.answer.text()?.digest),
+        signature => ToolSignature::code(signature),
+    };
+    Some(mix(action.rotate_left(17) ^ result.simhash.0) ^ u64::from(result.digest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fingerprint::Fingerprint;
-    use crate::fingerprint::hash::mix;
+    use crate::fingerprint::simhash::SimHash;
 
     fn text(number: u32, failing: bool) -> Fingerprint {
         Fingerprint { simhash: SimHash(mix(number.into())), digest: number, informative: true, failing }
@@ -188,7 +177,7 @@ mod tests {
         let new_step = row((0..40).map(cycle(4)).chain([result(99, text(99, false))]), repeated_steps);
         assert_eq!(new_step, 0, "something new has happened");
         let checked =
-            |n: u32| if n % 2 == 0 { result(1, text(1, false)) } else { result(u64::from(n), text(n, false)) };
+            |n: u32| if n.is_multiple_of(2) { result(1, text(1, false)) } else { result(u64::from(n), text(n, false)) };
         assert_eq!(row((1..41).map(checked), repeated_steps), 0, "a check after every edit");
         let other_results = (0..40).map(|n| result(u64::from(n % 4), text(n, false)));
         assert_eq!(row(other_results, repeated_steps), 0, "the same calls with new results");

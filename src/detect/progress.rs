@@ -114,24 +114,52 @@ pub fn revise(before: Past<'_>, call: &mut Call) {
 
 /// Returns what the current call repeats of each past call, the latest first.
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
-    let latest_answer = LatestAnswer::find(past, now);
-    let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
-    let mut prompts = Chain { breaks_permanently: says_little, broken: false };
-    let mut responses = Chain { breaks_permanently: false, broken: false };
-    let mut actions = Chain { breaks_permanently: false, broken: false };
-    past.iter().enumerate().rev().map(move |(index, call)| {
+    let mut walk = Walk::new(past, now, rules);
+    past.iter().enumerate().rev().map(move |(index, call)| walk.next(index, call))
+}
+
+/// Compares the current call with one past call after the other, the latest first.
+struct Walk<'a> {
+    past: &'a [Call],
+    now: &'a Call,
+    rules: Rules,
+    latest_answer: Option<LatestAnswer<'a>>,
+    prompts: Chain,
+    responses: Chain,
+    actions: Chain,
+}
+
+impl<'a> Walk<'a> {
+    #[inline(never)] // compiled once, though calls are compared for two reasons: to score and to explain
+    fn new(past: &'a [Call], now: &'a Call, rules: Rules) -> Self {
+        let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
+        Self {
+            past,
+            now,
+            rules,
+            latest_answer: LatestAnswer::find(past, now),
+            prompts: Chain { breaks_permanently: says_little, broken: false },
+            responses: Chain::default(),
+            actions: Chain::default(),
+        }
+    }
+
+    #[inline(never)] // likewise
+    fn next(&mut self, index: usize, call: &Call) -> Repeat {
+        let Self { past, now, rules, .. } = *self;
         let novel = rules.novelty && call.novel;
-        let prompt = prompts.next(repeats_prompt(call, now, past, rules), novel);
-        let response = latest_answer.map_or(Strength::None, |latest| latest.repeats(index, call, rules));
+        let prompt = self.prompts.next(repeats_prompt(call, now, past, rules), novel);
+        let response = self.latest_answer.map_or(Strength::None, |latest| latest.repeats(index, call, rules));
         let tool = match now.tools {
-            ToolTurn::None => actions.next(rules.actions && repeats_action(call, now), novel),
+            ToolTurn::None => self.actions.next(rules.actions && repeats_action(call, now), novel),
             ToolTurn::Results(_) | ToolTurn::Call(_) => prompt,
         };
-        Repeat { index, prompt, response: responses.next(response != Strength::None, novel).min(response), tool }
-    })
+        Repeat { index, prompt, response: self.responses.next(response != Strength::None, novel).min(response), tool }
+    }
 }
 
 /// A chain of repeats, followed from the latest call back. A repeat is weak if something new happened after it.
+#[derive(Default)]
 struct Chain {
     /// Whether any call that is not a repeat breaks the chain permanently.
     breaks_permanently: bool,

@@ -119,7 +119,6 @@ fn quoted_id() -> Scenario {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::scenario::row;
     use serde_json::Value;
 
