@@ -215,6 +215,8 @@ pub struct Turn {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
+    /// The action that the model wrote into its last answer, if the request brings no results of real tool calls.
+    pub action: Option<ToolSignature>,
     /// The calls of these tools.
     pub tool_hashes: Vec<ToolHash>,
     /// The names of these tools, each once. Only reports use them, and they leave out what would be too long.

@@ -338,7 +338,8 @@ pub struct SyncAnswer {
     pub paused_for_ms: u64,
 }
 
-/// The three counts whose weighted sum is the score.
+/// What was counted for a call. The weighted sum of the first three is the score. The others are compared with the threshold
+/// on their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signals {
     /// How many past calls have a fresh input similar to the current one's.
@@ -347,6 +348,18 @@ pub struct Signals {
     pub similar_responses: u32,
     /// How many past calls have the current call's tool signature.
     pub repeated_tool_calls: u32,
+    /// How often in a row the current result, which says that a tool failed, has come, whatever the calls were. 0 if that is
+    /// less than the score.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures_in_a_row: u32,
+    /// How many of the last 20 calls repeat the tool call and the result of an earlier one of them. 0 if that is not more than
+    /// the score.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated_steps: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A past call that the current one repeats.

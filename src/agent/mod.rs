@@ -131,9 +131,7 @@ impl Scored {
 /// Returns the call that a request makes, as it is scored, and in which window.
 pub fn call_of(turn: &Turn, now_ms: u64) -> (Kind, Call) {
     let kind = if turn.conversation.key().is_some() { Kind::Conversation } else { Kind::Common };
-    let conversation = turn.conversation.tag();
-    let (input, tools) = (turn.input, turn.tools);
-    (kind, Call { at_ms: now_ms, in_flight: 1, conversation, input, tools, ..Call::default() })
+    (kind, Call { in_flight: 1, conversation: turn.conversation.tag(), ..Call::new(turn, now_ms) })
 }
 
 /// Why a call was not scored.

@@ -3,12 +3,16 @@
 //! The list is walked from its end, and only as far as necessary. Consecutive messages of the model are one answer: the
 //! Responses API makes a separate item of every call.
 
+use super::action::action_in;
+use super::failure::{is_failure_flag, looks_like_failure};
 use super::json::Json;
-use super::messages::{Message, Messages, Role};
-use super::text::push_content;
+use super::messages::{Message, MessageMembers, Messages, Role};
+use super::request::Reading;
+use super::text::{find, push_result};
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
+use crate::turn::ToolSignature;
 use crate::wire::Counting;
 
 /// The most messages that are read. If there are more since the model last spoke, the older ones are ignored: what is
@@ -24,17 +28,19 @@ pub struct ConversationTools {
     pub has_results: bool,
     /// Whether the model has spoken in the conversation.
     pub has_history: bool,
+    /// The action that the model wrote into its last answer, if it called no tools.
+    pub action: Option<ToolSignature>,
 }
 
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
 pub fn read(
     messages: Messages<'_>,
-    counting: Counting,
+    reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
-    match counting {
+    match reading.counting {
         Counting::Literal => read_literal(messages, text),
-        Counting::Progress => read_progress(messages, text),
+        Counting::Progress => read_progress(messages, reading, text),
     }
 }
 
@@ -65,17 +71,22 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Conv
         }
     }
     if let Some(message) = user.or(last) {
-        push(&message, text)?;
+        push(&message, None, text)?;
     }
     Ok(tools)
 }
 
-/// Reads everything since the model last spoke, and the tool calls that it made then.
-fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+/// Reads everything since the model last spoke, and the tool calls or the action that it answered with then.
+fn read_progress(
+    messages: Messages<'_>,
+    reading: &Reading<'_>,
+    text: &mut Fingerprinter,
+) -> Result<ConversationTools, Malformed> {
     let mut tools = ConversationTools::default();
     let mut new = NewMessages::default();
     let mut last = None;
-    let mut in_answer = false;
+    let mut answer = None;
+    let mut has_input = false;
     for message in messages {
         let message = message?;
         last.get_or_insert(message);
@@ -84,19 +95,39 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Con
             Role::Model if new.is_empty() => {}
             Role::Model => {
                 add_calls(&message, &mut tools.calls)?;
-                in_answer = true;
-                tools.has_history = true;
+                if answer.is_none() {
+                    answer = Some(message.members.content);
+                }
             }
-            _ if in_answer => break,
-            Role::Instructions => {}
+            _ if answer.is_some() => break,
+            Role::Instructions if message.members.content.is_none() => {}
+            Role::Instructions => new.add(message),
             Role::User | Role::ToolResult => {
                 tools.has_results |= message.role == Role::ToolResult;
+                has_input = true;
                 new.add(message);
             }
         }
     }
+    tools.has_history = answer.is_some();
+    if !tools.has_results && tools.calls.is_empty() {
+        tools.action = answer.flatten().and_then(action_in);
+    }
+    // Some clients send results as instructions. Beside a real result they are reminders.
+    let instructions_are_new = tools.has_history && !tools.has_results;
+    if !has_input && !instructions_are_new {
+        new = NewMessages::default();
+    }
+    let is_result = tools.has_results || tools.action.is_some();
     for message in new.or(last).oldest_first() {
-        push(message, text)?;
+        if message.role == Role::Instructions && has_input && !instructions_are_new {
+            continue;
+        }
+        if is_result && is_failing(message)? {
+            text.mark_failing();
+        }
+        let id = if message.role == Role::ToolResult { quoted_id(message) } else { &[] };
+        push(message, Some(id).filter(|_| !reading.keep_quoted_ids), text)?;
         text.end_part();
     }
     Ok(tools)
@@ -133,12 +164,37 @@ impl<'a> NewMessages<'a> {
     }
 }
 
-/// Pushes the content of a message.
-fn push(message: &Message<'_>, text: &mut Fingerprinter) -> Result<(), Malformed> {
-    if let Some(images) = message.members.images.filter(|images| !images.is_null()) {
+/// Whether a message says that a tool failed.
+#[inline(never)] // rare
+fn is_failing(message: &Message<'_>) -> Result<bool, Malformed> {
+    // Of the APIs whose messages may have a flag, only the Responses API puts it next to the content.
+    let status = if message.members.item_type.is_some() { message.json.get("status")? } else { None };
+    let looks_failing = || message.members.content.is_some_and(|content| looks_like_failure(content.text()));
+    Ok(status.is_some_and(is_failure_flag) || looks_failing())
+}
+
+/// Returns the id of the call whose result a message is, or nothing. The id is searched for near both ends of the message,
+/// because the content between them may be long. Inside a string, the quote in what is searched for would be escaped.
+#[inline(never)] // rare
+fn quoted_id<'a>(message: &Message<'a>) -> &'a [u8] {
+    const NAME: &[u8] = b"call_id\":";
+    const NEAR: usize = 160;
+    let text = message.json.text();
+    let start = text.get(..NEAR).unwrap_or(text);
+    let end = text.last_chunk::<NEAR>().map_or(text, |end| end);
+    let at = find(start, NAME).or_else(|| Some(text.len() - end.len() + find(end, NAME)?));
+    let value = at.and_then(|at| text.get(at + NAME.len()..)).unwrap_or_default().trim_ascii_start();
+    let id = value.strip_prefix(b"\"").unwrap_or_default();
+    id.split(|&byte| byte == b'"').next().unwrap_or_default()
+}
+
+/// Pushes the content of a message, without the ids of tool calls that their results quote, unless `id` is `None`.
+fn push(message: &Message<'_>, id: Option<&[u8]>, text: &mut Fingerprinter) -> Result<(), Malformed> {
+    let MessageMembers { images, content, .. } = message.members;
+    if let Some(images) = images.filter(|images| !images.is_null()) {
         text.push_opaque(images.text());
     }
-    message.members.content.map_or(Ok(()), |content| push_content(content, text))
+    content.map_or(Ok(()), |content| push_result(content, id, text))
 }
 
 /// Adds the tool calls of a model's message, wherever its format puts them.

@@ -29,6 +29,8 @@ pub struct Reading<'a> {
     pub session: BodyMembers<'a>,
     /// Whether a conversation without an id is known by its first user message.
     pub find_opening: bool,
+    /// Whether the id of a tool call is part of the text of a result that quotes it. Only `replay` sets this.
+    pub keep_quoted_ids: bool,
 }
 
 impl Reading<'_> {
@@ -100,7 +102,7 @@ pub fn end_of_request(
     let mut finder = ConversationFinder::new(reading.session);
     let messages = Messages::at_end_of(MembersBack::at_end_of(end)?, &mut |name, value| finder.take(name, value))?;
     let mut turn = Turn { format, ..Turn::default() };
-    let read = decode_conversation(messages, reading.counting, &mut turn, text);
+    let read = decode_conversation(messages, &reading, &mut turn, text);
     let input = text.finish();
     let has_history = read.ok()?;
     if reading.needs_start() {
@@ -129,7 +131,7 @@ fn decode_json(
         && let Some(messages) = Messages::at_end_of(root.members_back(), &mut |name, value| finder.take(name, value))
     {
         let mut turn = Turn { format, ..Turn::default() };
-        let has_history = decode_conversation(messages, reading.counting, &mut turn, text)?;
+        let has_history = decode_conversation(messages, &reading, &mut turn, text)?;
         if reading.needs_start() {
             // A conversation without a user message has no opening.
             let _ = finder.read_start(root.text());
@@ -147,7 +149,7 @@ fn decode_json(
         Format::Other => push_json(root, text)?,
         _ => match fields.request_input() {
             Some(RequestInput::Messages(messages)) if messages.is_array() || messages.is_object() => {
-                has_history = decode_conversation(Messages::of(messages), reading.counting, &mut turn, text)?;
+                has_history = decode_conversation(Messages::of(messages), &reading, &mut turn, text)?;
                 if reading.needs_start() {
                     let _ = finder.read_start(root.text());
                 }
@@ -202,12 +204,13 @@ fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) 
 /// Decodes messages. Returns whether the model has spoken in them.
 fn decode_conversation(
     messages: Messages<'_>,
-    counting: Counting,
+    reading: &Reading<'_>,
     turn: &mut Turn,
     text: &mut Fingerprinter,
 ) -> Result<bool, Malformed> {
-    let tools = conversation::read(messages, counting, text)?;
-    if tools.has_results || counting == Counting::Literal {
+    let tools = conversation::read(messages, reading, text)?;
+    turn.action = tools.action;
+    if tools.has_results || reading.counting == Counting::Literal {
         turn.tools = tools.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);
     }
     (turn.tool_hashes, turn.tool_names) = tools.calls.into_parts();

@@ -63,6 +63,11 @@ impl ToolCalls {
         }
     }
 
+    /// Returns whether there are no calls.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
     /// Returns the signature of the calls, or `None` if there are none. Their order does not matter.
     pub fn signature(&self) -> Option<ToolSignature> {
         let sum = match *self.hashes {

@@ -21,6 +21,7 @@ const TOOK_MS: usize = 15;
 const CONVERSATION: usize = 19;
 /// A SimHash, followed by the digest.
 const INPUT: usize = 27;
+/// The tools that the request is about, or else the action in the text of the answer before it.
 const TOOLS: usize = 39;
 /// A SimHash, followed by the digest, which is the status if the request was rejected.
 const TEXT: usize = 47;
@@ -32,6 +33,8 @@ const INFORMATIVE_TEXT: u8 = 2;
 const NOVEL: u8 = 4;
 const HAS_RESULTS: u8 = 8;
 const IS_TOOL_CALL: u8 = 16;
+const FAILING_INPUT: u8 = 32;
+const FAILING_TEXT: u8 = 64;
 
 // The kinds of answers. Any other number is an unknown answer.
 const FAILED: u8 = 1;
@@ -49,6 +52,8 @@ pub fn encode(call: &Call, sequence: Sequence) -> [u8; LEN] {
     let mut set = |flag, on: bool| flags |= if on { flag } else { 0 };
     set(INFORMATIVE_INPUT, call.input.informative);
     set(INFORMATIVE_TEXT, text.is_some_and(|text| text.informative));
+    set(FAILING_INPUT, call.input.failing);
+    set(FAILING_TEXT, text.is_some_and(|text| text.failing));
     set(NOVEL, call.novel);
     set(HAS_RESULTS, matches!(call.tools, ToolTurn::Results(_)));
     set(IS_TOOL_CALL, matches!(call.tools, ToolTurn::Call(_)));
@@ -68,7 +73,7 @@ pub fn encode(call: &Call, sequence: Sequence) -> [u8; LEN] {
     put(&mut bytes, TOOK_MS, call.took_ms.to_le_bytes());
     put(&mut bytes, CONVERSATION, call.conversation.to_le_bytes());
     put_text(&mut bytes, INPUT, call.input);
-    put(&mut bytes, TOOLS, ToolSignature::code(call.tools.signature()).to_le_bytes());
+    put(&mut bytes, TOOLS, ToolSignature::code(call.tools.signature().or(call.action)).to_le_bytes());
     put_text(&mut bytes, TEXT, text.unwrap_or_default());
     if let Answer::Rejected(status) = call.answer {
         put(&mut bytes, TEXT_DIGEST, u32::from(status).to_le_bytes());
@@ -154,11 +159,11 @@ impl Entry<'_> {
     pub fn call(self) -> Call {
         let [flags, kind, in_flight] = self.get(FLAGS);
         let is = |flag| flags & flag != 0;
-        let text = || self.text(TEXT, is(INFORMATIVE_TEXT));
-        let tools = match ToolSignature::from_code(self.u64(TOOLS)) {
-            Some(signature) if is(HAS_RESULTS) => ToolTurn::Results(signature),
-            Some(signature) if is(IS_TOOL_CALL) => ToolTurn::Call(signature),
-            _ => ToolTurn::None,
+        let text = || self.text(TEXT, is(INFORMATIVE_TEXT), is(FAILING_TEXT));
+        let (tools, action) = match ToolSignature::from_code(self.u64(TOOLS)) {
+            Some(signature) if is(HAS_RESULTS) => (ToolTurn::Results(signature), None),
+            Some(signature) if is(IS_TOOL_CALL) => (ToolTurn::Call(signature), None),
+            action => (ToolTurn::None, action),
         };
         let answer = match (kind, ToolSignature::from_code(self.u64(CALLED_TOOLS))) {
             (FAILED, _) => Answer::Failed,
@@ -174,17 +179,18 @@ impl Entry<'_> {
             took_ms: u32::from_le_bytes(self.get(TOOK_MS)),
             in_flight,
             conversation: self.conversation(),
-            input: self.text(INPUT, is(INFORMATIVE_INPUT)),
+            input: self.text(INPUT, is(INFORMATIVE_INPUT), is(FAILING_INPUT)),
             tools,
+            action,
             answer,
             novel: is(NOVEL),
             treatment: Treatment::Usual,
         }
     }
 
-    fn text(self, place: usize, informative: bool) -> Fingerprint {
+    fn text(self, place: usize, informative: bool, failing: bool) -> Fingerprint {
         let digest = u32::from_le_bytes(self.get(place + 8));
-        Fingerprint { simhash: SimHash(self.u64(place)), digest, informative }
+        Fingerprint { simhash: SimHash(self.u64(place)), digest, informative, failing }
     }
 
     #[inline(always)]

@@ -3,8 +3,10 @@
 //! Occurrences are counted one by one and not taken from the signals, in which two repeats with something new in between
 //! count as one. A person who looks at the calls finds what the sentence says: "5 times in the last 9 calls".
 
+use super::findings::CYCLE_CALLS;
+use super::score::Score;
 use crate::turn::{Answer, ToolTurn};
-use crate::wire::{Counting, Match};
+use crate::wire::{Counting, Match, Signals};
 
 /// The call whose score is explained.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +19,18 @@ pub struct ExplainedCall<'a> {
     pub tool_names: &'a [String],
     /// The latest answer, which repeats earlier ones.
     pub answer: Answer,
+    /// Its score, for the findings beside it.
+    pub score: Score,
+    /// How many calls were compared, the current one included.
+    pub calls: usize,
 }
 
 /// Returns one sentence that says what was repeated, how often, and within how many calls. `matches` are all past calls
 /// that are repeated.
 pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
+    if let Some(finding) = finding(call) {
+        return finding;
+    }
     let Some(earliest) = matches.iter().map(|matched| matched.calls_ago).max() else {
         return "nothing is repeated".to_owned();
     };
@@ -33,7 +42,7 @@ pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
         parts.push(times(&tool_call(call), tools));
     }
     // With progress counting the repeated tool call is the repeated input. Naming both would look like two findings.
-    if tools == 0 || call.counting == Counting::Literal {
+    if tools == 0 || call.counting == Counting::Literal || call.tools == ToolTurn::None {
         parts.extend(alike("input", prompts));
     }
     parts.extend(match call.answer {
@@ -46,7 +55,21 @@ pub fn explain(matches: &[Match], call: ExplainedCall<'_>) -> String {
     format!("{} in the last {} calls", parts.join(" and "), earliest + 1)
 }
 
+/// Describes a finding beside the score, which says more than the score.
+fn finding(call: ExplainedCall<'_>) -> Option<String> {
+    let Signals { failures_in_a_row, repeated_steps, .. } = call.score.signals;
+    if failures_in_a_row > 0 {
+        return Some(format!("the same failing result {failures_in_a_row} times in a row, whatever was called"));
+    }
+    let calls = call.calls.min(CYCLE_CALLS);
+    let said = || format!("a cycle: {repeated_steps} of the last {calls} calls repeat an earlier call and its result");
+    (repeated_steps > 0).then(said)
+}
+
 fn tool_call(call: ExplainedCall<'_>) -> String {
+    if call.counting == Counting::Progress && call.tools == ToolTurn::None {
+        return "the same action with the same result".to_owned();
+    }
     let plural = if call.tool_names.len() > 1 { "s" } else { "" };
     let name = if call.tool_names.is_empty() { String::new() } else { format!(" {}", call.tool_names.join(", ")) };
     let result = match (call.counting, call.tools) {
@@ -96,7 +119,14 @@ mod tests {
     }
 
     fn call(counting: Counting, tool_names: &[String]) -> ExplainedCall<'_> {
-        ExplainedCall { counting, tools: ToolTurn::Results(ToolSignature::new(1)), tool_names, answer: Answer::Unknown }
+        ExplainedCall {
+            counting,
+            tools: ToolTurn::Results(ToolSignature::new(1)),
+            tool_names,
+            answer: Answer::Unknown,
+            score: Score::default(),
+            calls: 15,
+        }
     }
 
     #[test]
@@ -161,6 +191,30 @@ mod tests {
         assert_eq!(
             explain(&matches, ExplainedCall { tools, ..call(Counting::Progress, &names(["get_weather"])) }),
             "the same tool call get_weather with nothing new in its results 6 times in the last 6 calls"
+        );
+    }
+
+    #[test]
+    fn a_finding_beside_the_score_is_named_as_such() {
+        let matches = [repeat(4, Some(0), None, true)];
+        let found = |failures_in_a_row, repeated_steps| {
+            let signals = Signals { failures_in_a_row, repeated_steps, ..Signals::default() };
+            let score = Score { signals, ..Score::default() };
+            explain(&matches, ExplainedCall { score, ..call(Counting::Progress, &[]) })
+        };
+        assert_eq!(found(10, 0), "the same failing result 10 times in a row, whatever was called");
+        assert_eq!(found(0, 11), "a cycle: 11 of the last 15 calls repeat an earlier call and its result");
+        assert_eq!(found(0, 0), "the same tool call with the same result 2 times in the last 5 calls");
+    }
+
+    #[test]
+    fn an_action_in_text_is_named_beside_the_input() {
+        let mut matches: Vec<_> = (1..=4).map(|ago| repeat(ago, Some(0), None, true)).collect();
+        matches[3].same_tool_call = false;
+        let call = ExplainedCall { tools: ToolTurn::None, ..call(Counting::Progress, &[]) };
+        assert_eq!(
+            explain(&matches, call),
+            "the same action with the same result 4 times and the same input 5 times in the last 5 calls"
         );
     }
 }

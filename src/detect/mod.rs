@@ -5,6 +5,7 @@
 pub mod answer_loop;
 pub mod entry;
 pub mod explain;
+pub mod findings;
 pub mod literal;
 pub mod progress;
 pub mod score;

@@ -25,17 +25,49 @@ pub struct Rules {
     /// A prompt that says too little to identify anything ("ok", an empty output) counts in full only as long as nothing
     /// else comes.
     pub information: bool,
+    /// An answer that is similar to another but not the same counts half.
+    pub wording: bool,
+    /// An action in the text of an answer is a tool call, and the next input is its result.
+    pub actions: bool,
+    /// The id of a tool call that its own result quotes is not news. This rule is applied when a request is read.
+    pub ids: bool,
+    /// The same failing result many times in a row is a loop, whatever the calls were.
+    pub failures: bool,
+    /// A window of which more than half repeats earlier steps exactly is a loop.
+    pub cycles: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { results: true, followups: true, sameness: true, novelty: true, information: true }
+        Self {
+            results: true,
+            followups: true,
+            sameness: true,
+            novelty: true,
+            information: true,
+            wording: true,
+            actions: true,
+            ids: true,
+            failures: true,
+            cycles: true,
+        }
     }
 }
 
 impl Rules {
     /// The names of the rules, for switching one off.
-    pub const NAMES: [&'static str; 5] = ["results", "followups", "sameness", "novelty", "information"];
+    pub const NAMES: [&'static str; 10] = [
+        "results",
+        "followups",
+        "sameness",
+        "novelty",
+        "information",
+        "wording",
+        "actions",
+        "ids",
+        "failures",
+        "cycles",
+    ];
 
     /// Switches one rule off. Returns `None` if there is no rule of this name.
     pub fn without(self, name: &str) -> Option<Self> {
@@ -45,6 +77,11 @@ impl Rules {
             "sameness" => Self { sameness: false, ..self },
             "novelty" => Self { novelty: false, ..self },
             "information" => Self { information: false, ..self },
+            "wording" => Self { wording: false, ..self },
+            "actions" => Self { actions: false, ..self },
+            "ids" => Self { ids: false, ..self },
+            "failures" => Self { failures: false, ..self },
+            "cycles" => Self { cycles: false, ..self },
             _ => return None,
         })
     }
@@ -57,6 +94,9 @@ impl Rules {
 pub fn attribute(past: Past<'_>, now: &mut Call) {
     if now.tools == ToolTurn::None {
         now.tools = past.latest_called_tools().map_or(ToolTurn::None, ToolTurn::Results);
+    }
+    if now.tools != ToolTurn::None {
+        now.action = None;
     }
 }
 
@@ -74,24 +114,52 @@ pub fn revise(before: Past<'_>, call: &mut Call) {
 
 /// Returns what the current call repeats of each past call, the latest first.
 pub fn repeats<'a>(past: &'a [Call], now: &'a Call, rules: Rules) -> impl Iterator<Item = Repeat> + 'a {
-    let latest_answer = LatestAnswer::find(past, now);
-    let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
-    let mut prompts = Chain { breaks_permanently: says_little, broken: false };
-    let mut responses = Chain { breaks_permanently: false, broken: false };
-    past.iter().enumerate().rev().map(move |(index, call)| {
-        let novel = rules.novelty && call.novel;
-        let prompt = prompts.next(repeats_prompt(call, now, past, rules), novel);
-        let response = latest_answer.is_some_and(|latest| latest.repeats(index, call, rules));
-        Repeat {
-            index,
-            prompt,
-            response: responses.next(response, novel),
-            tool: if now.tools == ToolTurn::None { Strength::None } else { prompt },
+    let mut walk = Walk::new(past, now, rules);
+    past.iter().enumerate().rev().map(move |(index, call)| walk.next(index, call))
+}
+
+/// Compares the current call with one past call after the other, the latest first.
+struct Walk<'a> {
+    past: &'a [Call],
+    now: &'a Call,
+    rules: Rules,
+    latest_answer: Option<LatestAnswer<'a>>,
+    prompts: Chain,
+    responses: Chain,
+    actions: Chain,
+}
+
+impl<'a> Walk<'a> {
+    #[inline(never)] // compiled once, though calls are compared for two reasons: to score and to explain
+    fn new(past: &'a [Call], now: &'a Call, rules: Rules) -> Self {
+        let says_little = rules.information && !now.input.informative && now.tools == ToolTurn::None;
+        Self {
+            past,
+            now,
+            rules,
+            latest_answer: LatestAnswer::find(past, now),
+            prompts: Chain { breaks_permanently: says_little, broken: false },
+            responses: Chain::default(),
+            actions: Chain::default(),
         }
-    })
+    }
+
+    #[inline(never)] // likewise
+    fn next(&mut self, index: usize, call: &Call) -> Repeat {
+        let Self { past, now, rules, .. } = *self;
+        let novel = rules.novelty && call.novel;
+        let prompt = self.prompts.next(repeats_prompt(call, now, past, rules), novel);
+        let response = self.latest_answer.map_or(Strength::None, |latest| latest.repeats(index, call, rules));
+        let tool = match now.tools {
+            ToolTurn::None => self.actions.next(rules.actions && repeats_action(call, now), novel),
+            ToolTurn::Results(_) | ToolTurn::Call(_) => prompt,
+        };
+        Repeat { index, prompt, response: self.responses.next(response != Strength::None, novel).min(response), tool }
+    }
 }
 
 /// A chain of repeats, followed from the latest call back. A repeat is weak if something new happened after it.
+#[derive(Default)]
 struct Chain {
     /// Whether any call that is not a repeat breaks the chain permanently.
     breaks_permanently: bool,
@@ -113,6 +181,11 @@ impl Chain {
 /// Whether two calls bring the same input about the same tools.
 pub fn is_same_step(call: &Call, now: &Call) -> bool {
     call.tools == now.tools && call.input.is_same(now.input)
+}
+
+/// Whether two calls bring the same result of the same action in the text of an answer.
+fn repeats_action(call: &Call, now: &Call) -> bool {
+    now.action.is_some() && call.action == now.action && call.input.is_same(now.input)
 }
 
 fn repeats_prompt(call: &Call, now: &Call, past: &[Call], rules: Rules) -> bool {
@@ -172,11 +245,22 @@ impl<'a> LatestAnswer<'a> {
         (!is_tool_result).then_some(Self { index, latest, past, now })
     }
 
-    fn repeats(&self, index: usize, call: &Call, rules: Rules) -> bool {
-        if index >= self.index {
+    fn repeats(&self, index: usize, call: &Call, rules: Rules) -> Strength {
+        if index >= self.index || !self.is_repeated(index, call, rules) {
+            return Strength::None;
+        }
+        // A single word can turn an answer into its opposite.
+        let texts = call.answer.text().zip(self.latest.answer.text());
+        let is_reworded = texts.is_some_and(|(text, latest)| !text.is_same(latest));
+        if rules.wording && is_reworded { Strength::Weak } else { Strength::Full }
+    }
+
+    fn is_repeated(&self, index: usize, call: &Call, rules: Rules) -> bool {
+        let (Some(after), Some(after_latest)) = (self.after(index), self.after(self.index)) else { return false };
+        // An answer that acts is known by its action.
+        if rules.actions && after.action != after_latest.action {
             return false;
         }
-        let (Some(after), Some(after_latest)) = (self.after(index), self.after(self.index)) else { return false };
         let same_followup = after.input.is_same(after_latest.input);
         match (call.answer, self.latest.answer) {
             (Answer::Text(text), Answer::Text(latest)) if text.is_similar(latest) => {

@@ -19,7 +19,7 @@ use super::entry::{self, Entry};
 use super::tools::Treatment;
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
-use crate::turn::{Answer, ToolSignature, ToolTurn};
+use crate::turn::{Answer, ToolSignature, ToolTurn, Turn};
 use crate::wire::Counting;
 
 /// One call, as the window keeps it.
@@ -37,6 +37,8 @@ pub struct Call {
     pub input: Fingerprint,
     /// The tools that the request is about.
     pub tools: ToolTurn,
+    /// The action in the text of the answer before it, if the request is not about tools.
+    pub action: Option<ToolSignature>,
     /// What came back.
     pub answer: Answer,
     /// Whether no call in the window before it brought the same.
@@ -54,6 +56,11 @@ const IGNORED_INPUT: Fingerprint =
     Fingerprint { simhash: SimHash(0x6A09_E667_F3BC_C908), digest: 0xBB67_AE85, informative: false };
 
 impl Call {
+    /// Creates a call from its request. It is not part of a conversation yet.
+    pub fn new(turn: &Turn, at_ms: u64) -> Self {
+        Self { at_ms, input: turn.input, tools: turn.tools, action: turn.action, ..Self::default() }
+    }
+
     /// Returns what the window keeps of a call that is not counted: that it was there, and the tools that the model calls in
     /// its answer. It is neither news nor a repeat, because it resembles nothing.
     pub fn ignored(self) -> Self {
@@ -81,7 +88,7 @@ impl Call {
 pub struct Sequence(pub u32);
 
 /// The version of the layout.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// The offset of the next call's number. Version, counting mode and generation come before it.
 const NEXT_NUMBER: usize = 10;
 /// The offset of the first call.

@@ -43,6 +43,7 @@ impl Features {
             simhash,
             digest: (mix(append(order, numbers)) >> 32) as u32,
             informative: distinct == INFORMATIVE_WORDS,
+            failing: false,
         }
     }
 

@@ -32,6 +32,7 @@ pub struct Fingerprinter {
     gathered: Vec<u8>,
     excerpt: Vec<u8>,
     excerpt_max: usize,
+    failing: bool,
 }
 
 impl Fingerprinter {
@@ -97,6 +98,11 @@ impl Fingerprinter {
         self.features.pause();
     }
 
+    /// Notes that the text contains the result of a tool that failed.
+    pub fn mark_failing(&mut self) {
+        self.failing = true;
+    }
+
     /// Returns whether nothing has been pushed.
     pub fn is_empty(&self) -> bool {
         self.read == 0 && self.gathered.is_empty()
@@ -116,7 +122,8 @@ impl Fingerprinter {
         }
         self.position = 0;
         self.read = 0;
-        self.features.finish()
+        let failing = std::mem::take(&mut self.failing);
+        Fingerprint { failing, ..self.features.finish() }
     }
 
     fn take_unescaped(&mut self, chunk: &[u8]) {

@@ -41,6 +41,8 @@ pub struct Fingerprint {
     pub digest: u32,
     /// Whether the text has enough distinct words to identify anything.
     pub informative: bool,
+    /// Whether the text is the result of a tool that failed. The text is the same with and without this.
+    pub failing: bool,
 }
 
 impl Fingerprint {

@@ -298,7 +298,13 @@ impl Stream {
         let place = self.session.as_ref().map_or(usize::MAX, |session| session.place);
         let config = &self.worker.config;
         let session = config.session.of_body_before(place);
-        Reading { counting, judge_unknown: config.judge_unknown, session, find_opening: self.session.is_none() }
+        Reading {
+            counting,
+            judge_unknown: config.judge_unknown,
+            session,
+            find_opening: self.session.is_none(),
+            ..Reading::default()
+        }
     }
 
     pub(super) fn whole_body(&self, host: &impl StreamHost) -> Vec<u8> {

@@ -14,6 +14,7 @@ mod gemini;
 mod json_oracle;
 mod ollama_and_cohere;
 mod openai;
+mod outcomes;
 mod responses;
 mod rpc;
 mod selection;

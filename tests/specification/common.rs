@@ -71,7 +71,7 @@ impl Agent {
         let reading = Reading::new(counting);
         let turn = request(sent.path.as_bytes(), body.as_bytes(), reading, &mut self.text).unwrap();
         let treatment = Treatment::of(&turn.tool_hashes, &self.tools);
-        let call = Call { at_ms: self.now_ms, input: turn.input, tools: turn.tools, treatment, ..Call::default() };
+        let call = Call { treatment, ..Call::new(&turn, self.now_ms) };
         let (score, place) = self.windows.score(&turn.conversation, call);
         self.scores.push(score);
         self.latest = turn.conversation;

@@ -1,5 +1,7 @@
 //! The reason that a kill event gives is true: a person who counts the calls finds the numbers that it states.
 
+use std::collections::HashSet;
+
 use agent_kill_switch::wire::Counting;
 use lab::Answer;
 use proptest::prelude::*;
@@ -37,6 +39,13 @@ proptest! {
             let (reason, _) = after.scorer.explain(after.window(), &[name.to_owned()]);
             let in_window = &results[results.len().saturating_sub(20)..];
             let times = in_window.iter().filter(|result| **result == id).count();
+            if reason.starts_with("a cycle: ") {
+                let different: HashSet<_> = in_window.iter().collect();
+                let (repeats, calls) = (in_window.len() - different.len(), in_window.len());
+                let expected = format!("a cycle: {repeats} of the last {calls} calls repeat an earlier call and its result");
+                prop_assert_eq!(reason, expected);
+                continue;
+            }
             match numbers(&reason) {
                 None => prop_assert_eq!(times, 1, "{}", reason),
                 Some((said, span)) => {

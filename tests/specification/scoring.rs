@@ -25,7 +25,7 @@ fn score(counting: Counting, past: &[Call], now: Call) -> Score {
 
 /// Returns a fingerprint with this many bits set.
 fn bits(count: u32) -> Fingerprint {
-    Fingerprint { simhash: SimHash((1 << count) - 1), digest: 7, informative: true }
+    Fingerprint { simhash: SimHash((1 << count) - 1), digest: 7, informative: true, failing: false }
 }
 
 fn prompt(input: Fingerprint) -> Call {
@@ -39,7 +39,7 @@ fn score_calculation() {
         [(0, 0, 0, 0.0), (1, 0, 0, 1.0), (0, 1, 0, 2.0), (0, 0, 1, 1.5), (5, 4, 0, 13.0), (3, 2, 3, 11.5)]
     {
         // THEN score SHALL be calculated as: similar_prompts x 1.0 + similar_responses x 2.0 + repeated_tool_calls x 1.5
-        let signals = Signals { similar_prompts, similar_responses, repeated_tool_calls };
+        let signals = Signals { similar_prompts, similar_responses, repeated_tool_calls, ..Signals::default() };
         let score = Score::of(signals);
         assert_eq!((score.value(), score.signals), (expected, signals));
     }
@@ -50,7 +50,7 @@ fn score_calculation() {
         let mut agent = Agent::with(20, 50.0, counting);
         for (number, (similar_prompts, similar_responses, value)) in expected.into_iter().enumerate() {
             agent.chat("Where is my order?", "I cannot find that order in the system.");
-            let signals = Signals { similar_prompts, similar_responses, repeated_tool_calls: 0 };
+            let signals = Signals { similar_prompts, similar_responses, ..Signals::default() };
             let score = agent.last();
             assert_eq!((score.value(), score.signals), (value, signals), "request {}, {counting:?}", number + 1);
         }

@@ -3,6 +3,7 @@
 //! A scenario is complete in itself: the history in each request is the one that the answers before it make, ids
 //! included. So the steps can be sent through any proxy, or given to a detector without one. Calls are counted from 1.
 
+mod found;
 mod live;
 mod moves;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,4 +1,5 @@
-//! The scenario table, and the calls of each row. The rows that come from live traffic are in `live`.
+//! The scenario table, and the calls of each row. The rows that come from live traffic are in `live`, those
+//! that come from a large set of recordings in `found`.
 //!
 //! A tool that is called `n` times makes `n + 1` calls to the model if the last result is sent, too. Verdicts count calls
 //! to the model.
@@ -6,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::moves::{Move, ToolStep, alternating, healthy, looping, same_tool_call, tool, working};
-use super::{SESSION, Scenario, Sent, Step, Verdict, live};
+use super::{SESSION, Scenario, Sent, Step, Verdict, found, live};
 use crate::answer::Answer;
 use crate::chat::{Input, Request};
 use crate::format::Format;
@@ -118,7 +119,7 @@ fn all_if(wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Scenario> {
 }
 
 fn table() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(live::ROWS)
+    ROWS.iter().chain(live::ROWS).chain(found::ROWS)
 }
 
 pub(super) fn chat(moves: impl IntoIterator<Item = Move>) -> Scenario {
@@ -126,12 +127,12 @@ pub(super) fn chat(moves: impl IntoIterator<Item = Move>) -> Scenario {
 }
 
 /// One task and this many tool calls.
-fn tools(calls: u64, step: impl Fn(u64) -> ToolStep) -> Scenario {
+pub(super) fn tools(calls: u64, step: impl Fn(u64) -> ToolStep) -> Scenario {
     chat(working("Work through it step by step until it is done.", (0..calls).map(step)))
 }
 
 /// Tool steps for one task, and a last call that carries the last result and gets a text.
-fn finished(steps: impl IntoIterator<Item = ToolStep>) -> Vec<Move> {
+pub(super) fn finished(steps: impl IntoIterator<Item = ToolStep>) -> Vec<Move> {
     let end = tool("", json!({}), "");
     let mut moves: Vec<Move> = working("Do it and tell me the result.", steps.into_iter().chain([end])).collect();
     if let Some(last) = moves.last_mut() {

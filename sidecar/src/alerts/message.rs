@@ -130,7 +130,15 @@ fn signals(data: &Map<String, Value>) -> String {
     let count = |member: &str| data.get(member).and_then(Value::as_u64);
     let counts = (count("similar_prompts"), count("similar_responses"), count("repeated_tool_calls"));
     let (Some(prompts), Some(responses), Some(tools)) = counts else { return String::new() };
-    format!("{prompts} similar prompts, {responses} similar responses, {tools} repeated tool calls")
+    let mut said = format!("{prompts} similar prompts, {responses} similar responses, {tools} repeated tool calls");
+    for (member, words) in
+        [("failures_in_a_row", "times the same failure in a row"), ("repeated_steps", "repeated steps")]
+    {
+        if let Some(number) = count(member) {
+            said += &format!(", {number} {words}");
+        }
+    }
+    said
 }
 
 /// Returns the names of the tools in the detail of an event.

@@ -127,10 +127,12 @@ impl ReplayOptions {
     }
 
     fn read_options(&self) -> Result<ReadOptions, CliError> {
-        match &self.filter_config {
-            Some(path) => load_filter_config(path),
-            None => ReadOptions::defaults().map_err(|error| CliError::Refused(error.to_string())),
-        }
+        let mut options = match &self.filter_config {
+            Some(path) => load_filter_config(path)?,
+            None => ReadOptions::defaults().map_err(|error| CliError::Refused(error.to_string()))?,
+        };
+        options.rules = self.rules();
+        Ok(options)
     }
 
     /// Calls `each` with every run of every file. Lines that cannot be read are reported on standard error and skipped.

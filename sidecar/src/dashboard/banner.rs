@@ -55,6 +55,7 @@ fn figures(event: &Event) -> Markup {
             @for (member, label) in [
                 ("score", "Score"), ("threshold", "Threshold"), ("similar_prompts", "Similar prompts"),
                 ("similar_responses", "Similar responses"), ("repeated_tool_calls", "Repeated tool calls"),
+                ("failures_in_a_row", "Same failure in a row"), ("repeated_steps", "Repeated steps"),
                 ("window_size", "Window"), ("period", "Words repeated"), ("rounds", "Times"),
             ] {
                 @if let Some(value) = figure(member) { div { dt { (label) } dd { (number(value)) } } }

@@ -37,6 +37,8 @@ pub struct ReadOptions {
     judge_unknown: bool,
     max_request_bytes: usize,
     max_event_bytes: usize,
+    /// The rules of `progress` counting that are in force. One of them applies when requests are read.
+    pub rules: Rules,
 }
 
 impl ReadOptions {
@@ -49,6 +51,7 @@ impl ReadOptions {
             judge_unknown: config.judge_unknown,
             max_request_bytes: config.max_request_bytes,
             max_event_bytes: config.max_event_bytes,
+            rules: Rules::default(),
         })
     }
 
@@ -111,6 +114,7 @@ impl Decoder {
         let reading = Reading {
             judge_unknown: self.options.judge_unknown,
             session: self.options.session.of_body_before(usize::MAX),
+            keep_quoted_ids: !self.options.rules.ids,
             ..Reading::new(counting)
         };
         request(exchange.path.as_bytes(), &exchange.request, reading, &mut self.fingerprinter).ok()
@@ -196,8 +200,7 @@ pub fn play(calls: &[DecodedCall], settings: &Settings) -> Outcome {
         let Some(turn) = recorded.turn(counting) else { continue };
         // Recordings do not say when a call was made. All of them are one run.
         let now_ms = index as u64;
-        let treatment = Treatment::of(&turn.tool_hashes, &tools);
-        let call = Call { at_ms: now_ms, input: turn.input, tools: turn.tools, treatment, ..Call::default() };
+        let call = Call { treatment: Treatment::of(&turn.tool_hashes, &tools), ..Call::new(turn, now_ms) };
         let (score, place) = windows.score(&turn.conversation, call);
         if decide(&score, threshold, Action::Deactivate) == Verdict::Kill {
             let (reason, _) = scorer.explain(windows.window(&turn.conversation), &turn.tool_names);

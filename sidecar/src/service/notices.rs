@@ -21,7 +21,7 @@ const BATCH: u32 = 100;
 /// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
 /// The members of an event's detail that a notice contains.
-const DETAIL_MEMBERS: [&str; 25] = [
+const DETAIL_MEMBERS: [&str; 27] = [
     "kill_id",
     "scope",
     "session",
@@ -34,6 +34,8 @@ const DETAIL_MEMBERS: [&str; 25] = [
     "similar_prompts",
     "similar_responses",
     "repeated_tool_calls",
+    "failures_in_a_row",
+    "repeated_steps",
     "tools",
     "period",
     "rounds",

@@ -16,6 +16,7 @@ fn score(row: &Row) -> Result<ScoreSample> {
             similar_prompts: row.integer("similar_prompts")?,
             similar_responses: row.integer("similar_responses")?,
             repeated_tool_calls: row.integer("repeated_tool_calls")?,
+            ..Signals::default()
         },
     })
 }

@@ -302,7 +302,7 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
 }
 
 fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
-    let signals = Signals { similar_prompts: 1, similar_responses: 2, repeated_tool_calls: 3 };
+    let signals = Signals { similar_prompts: 1, similar_responses: 2, repeated_tool_calls: 3, ..Signals::default() };
     scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
 }
 

@@ -141,9 +141,9 @@ fn expect_fails_if_a_healthy_run_is_killed_or_a_loop_missed() {
     };
     printed(&with(&[]));
     for (options, expected) in [
-        (&["--threshold", "50"][..], "0 healthy killed, 12 loops missed"),
-        (&["--counting", "literal"], "8 healthy killed, 0 loops missed"),
-        (&["--without", "results", "--without", "followups"], "3 healthy killed, 0 loops missed"),
+        (&["--threshold", "50"][..], "0 healthy killed, 17 loops missed"),
+        (&["--counting", "literal"], "11 healthy killed, 1 loops missed"),
+        (&["--without", "results", "--without", "followups"], "4 healthy killed, 0 loops missed"),
     ] {
         let error = error_of(&with(options), 1);
         assert!(error.contains(expected), "{options:?}: {error}");
@@ -159,7 +159,11 @@ fn settings_have_the_bounds_of_a_policy() {
         (&["--window", "5", "--threshold", "40"], 5, "the highest score a window of 5 can reach"),
         (&["--window", "10,20"], 5, "several settings at once need --sweep"),
         (&["--counting", "both"], 2, "must be progress or literal"),
-        (&["--without", "luck"], 2, "results, followups, sameness, novelty, information"),
+        (
+            &["--without", "luck"],
+            2,
+            "results, followups, sameness, novelty, information, wording, actions, ids, failures, cycles",
+        ),
         (&["--sweep", "--window", "1"], 5, "kill_switch_window_size (1)"),
     ] {
         let error = error_of(&run(&[&["replay"], options, &[file.as_str()]].concat()), code);

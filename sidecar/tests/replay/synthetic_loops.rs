@@ -88,8 +88,13 @@ fn killed(seed: u64, cycle: usize, times: usize) -> Option<usize> {
     let mut reader = run_reader(&[Counting::Progress]);
     let mut killed = 0;
     for _ in 0..DRAWS {
-        let file = random.pick(files);
-        let run = random.pick(file);
+        let run = loop {
+            let file = random.pick(files);
+            let run = random.pick(file);
+            if run.steps.len() >= cycle {
+                break run;
+            }
+        };
         let at = random.below(run.steps.len() - cycle + 1);
         let before = &run.steps[at.saturating_sub(DEFAULT_WINDOW_SIZE as usize)..at];
         let again = &run.steps[at..at + cycle];
@@ -107,7 +112,8 @@ fn killed(seed: u64, cycle: usize, times: usize) -> Option<usize> {
 
 #[test]
 fn repeated_steps_are_killed() {
-    for (seed, cycle, times, percent) in [(1, 1, 8, 99), (2, 2, 7, 95), (3, 3, 7, 95)] {
+    let short = [(1, 1, 8, 99), (2, 2, 7, 95), (3, 3, 7, 95)];
+    for (seed, cycle, times, percent) in short.into_iter().chain((4..=7).map(|cycle| (cycle as u64, cycle, 7, 99))) {
         let Some(killed) = killed(seed, cycle, times) else { return };
         assert!(killed * 100 >= DRAWS * percent, "a cycle of {cycle}, {times} times: {killed} of {DRAWS}");
     }

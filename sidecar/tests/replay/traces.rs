@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
-use kill_switch::replay::detector::{Counting, Decoder, ReadOptions};
+use kill_switch::replay::detector::{Counting, Decoder, ReadOptions, Rules};
 use kill_switch::replay::input::Input;
 use kill_switch::replay::{Run, RunReader};
 
@@ -40,7 +40,14 @@ pub fn each_line(path: &Path, mut each: impl FnMut(&[u8])) {
 
 /// Reads the runs of a file.
 pub fn runs(path: &Path, countings: &[Counting]) -> Vec<Run> {
-    let mut reader = run_reader(countings);
+    runs_with(Rules::default(), path, countings)
+}
+
+/// Reads the runs of a file as these rules say.
+pub fn runs_with(rules: Rules, path: &Path, countings: &[Counting]) -> Vec<Run> {
+    let mut options = ReadOptions::defaults().unwrap();
+    options.rules = rules;
+    let mut reader = RunReader::new(Decoder::new(options, countings));
     let mut runs = Vec::new();
     each_line(path, |line| runs.extend(reader.line(line).unwrap()));
     runs.extend(reader.end_of_file());

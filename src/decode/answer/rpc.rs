@@ -4,6 +4,7 @@
 //! is not finished ("working on it"). Its artifacts are, and the message at its end.
 
 use super::{AnswerState, PartialAnswer, get_nested};
+use crate::decode::failure::{is_failure_flag, looks_like_failure};
 use crate::decode::json::Json;
 use crate::decode::text::{push_content, push_json};
 use crate::scan::Malformed;
@@ -15,14 +16,20 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         return Ok(());
     }
     answer.reach(AnswerState::Ended, error.is_some());
+    if error.is_some() {
+        answer.text.mark_failing();
+    }
     answer.push_string(error.map_or(Ok(None), |error| error.get("message"))?)?;
     result.map_or(Ok(()), |result| read_result(result, answer))
 }
 
 fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let result = unwrapped(result)?;
-    let [content, parts, artifacts, artifact, status] =
-        result.pick(["content", "parts", "artifacts", "artifact", "status"])?;
+    let [content, parts, artifacts, artifact, status, is_error] =
+        result.pick(["content", "parts", "artifacts", "artifact", "status", "isError"])?;
+    if is_error.is_some_and(is_failure_flag) || content.is_some_and(|content| looks_like_failure(content.text())) {
+        answer.text.mark_failing();
+    }
     // The artifacts of a task come one by one, and then its status.
     let in_progress = status.map_or(Ok(artifact.is_some()), is_in_progress)?;
     answer.reach(AnswerState::Ended, !in_progress);

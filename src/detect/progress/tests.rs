@@ -13,12 +13,12 @@ const NONE: Strength = Strength::None;
 
 /// Texts with different numbers are not similar.
 fn text(number: u32) -> Fingerprint {
-    Fingerprint { simhash: SimHash(mix(number.into())), digest: number, informative: true }
+    Fingerprint { simhash: SimHash(mix(number.into())), digest: number, informative: true, failing: false }
 }
 
 /// A text that is similar to `text(number)`, but not the same.
 fn nearly(number: u32) -> Fingerprint {
-    Fingerprint { simhash: SimHash(text(number).simhash.0 ^ 1), digest: number + 1000, informative: true }
+    Fingerprint { simhash: SimHash(text(number).simhash.0 ^ 1), digest: number + 1000, ..text(number) }
 }
 
 /// A text that says too little to identify anything.
@@ -74,7 +74,9 @@ fn responses(past: &[Call], now: Call) -> Vec<Strength> {
 fn each_rule_is_switched_off_by_its_name_and_alone() {
     for (index, name) in Rules::NAMES.into_iter().enumerate() {
         let rules = without(name);
-        let on = [rules.results, rules.followups, rules.sameness, rules.novelty, rules.information];
+        let Rules { results, followups, sameness, novelty, information, wording, actions, ids, failures, cycles } =
+            rules;
+        let on = [results, followups, sameness, novelty, information, wording, actions, ids, failures, cycles];
         assert_eq!(on, std::array::from_fn(|other| other != index), "{name}");
     }
     assert_eq!(Rules::default().without("nonsense"), None);
@@ -179,7 +181,7 @@ fn an_answer_repeats_only_if_what_came_after_it_was_the_same_as_well() {
     let little_said = Answer::Text(little(5));
     for (name, first, latest, now, expected) in [
         ("the same followup", says(5), says(5), ask(2), Full),
-        ("the same followup to a similar answer", nearly_says, says(5), ask(2), Full),
+        ("the same followup to a similar answer", nearly_says, says(5), ask(2), Weak),
         ("another answer", says(6), says(5), ask(2), NONE),
         ("another followup", says(5), says(5), ask(3), NONE),
         ("the same followup about a tool", says(5), says(5), result(1, text(2)), NONE),
@@ -219,4 +221,33 @@ fn there_is_no_latest_answer_if_the_model_called_tools_last() {
     assert_eq!(responses(&past, ask(1)), [NONE; 3]);
     let past = [asked(text(1), says(5)), asked(text(1), says(5)), asked(text(1), Answer::Failed)];
     assert_eq!(responses(&past, ask(1)), [Full, NONE, NONE], "an attempt that failed is not an answer");
+}
+
+/// A call whose input is the result of an action in the text of the answer before it.
+fn acted(action: u64, input: Fingerprint, answer: Answer) -> Call {
+    Call { action: Some(ToolSignature::new(action)), ..asked(input, answer) }
+}
+
+#[test]
+fn an_answer_that_is_similar_but_not_the_same_counts_half() {
+    let past = [asked(text(1), Answer::Text(nearly(5))), asked(text(1), says(5)), asked(text(1), says(5))];
+    assert_eq!(responses(&past, ask(1)), [Weak, Full, NONE]);
+    let strengths = strengths(&past, ask(1), without("wording"), |repeat| repeat.response);
+    assert_eq!(strengths, [Full, Full, NONE], "without the rule");
+}
+
+#[test]
+fn an_action_in_text_is_a_tool_call_beside_the_repeated_input() {
+    let past = [acted(1, text(7), says(4)), acted(2, text(7), says(5)), acted(1, text(8), says(6))];
+    let now = acted(1, text(7), Answer::Unknown);
+    let tools = |rules| strengths(&past, now, rules, |repeat| repeat.tool);
+    assert_eq!(tools(Rules::default()), [Full, NONE, NONE], "the same action with the same result");
+    assert_eq!(tools(without("actions")), [NONE; 3]);
+    assert_eq!(prompts(&past, now, Rules::default()), [Full, Full, NONE], "the input counts whatever the action was");
+}
+
+#[test]
+fn answers_with_different_actions_are_different_answers() {
+    let past = [asked(text(1), says(5)), acted(1, text(7), says(5)), acted(2, text(7), says(5))];
+    assert_eq!(responses(&past, acted(1, text(7), Answer::Unknown)), [Full, NONE, NONE]);
 }

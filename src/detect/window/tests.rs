@@ -6,10 +6,11 @@ use crate::turn::ToolSignature;
 use proptest::prelude::*;
 
 fn fingerprint() -> impl Strategy<Value = Fingerprint> {
-    any::<(u64, u32, bool)>().prop_map(|(simhash, digest, informative)| Fingerprint {
+    any::<(u64, u32, bool, bool)>().prop_map(|(simhash, digest, informative, failing)| Fingerprint {
         simhash: SimHash(simhash),
         digest,
         informative,
+        failing,
     })
 }
 
@@ -19,9 +20,9 @@ fn signature() -> impl Strategy<Value = ToolSignature> {
 
 fn call() -> impl Strategy<Value = Call> {
     let tools = prop_oneof![
-        Just(ToolTurn::None),
-        signature().prop_map(ToolTurn::Results),
-        signature().prop_map(ToolTurn::Call),
+        proptest::option::of(signature()).prop_map(|action| (ToolTurn::None, action)),
+        signature().prop_map(|signature| (ToolTurn::Results(signature), None)),
+        signature().prop_map(|signature| (ToolTurn::Call(signature), None)),
     ];
     let answer = prop_oneof![
         Just(Answer::Unknown),
@@ -32,10 +33,12 @@ fn call() -> impl Strategy<Value = Call> {
         (proptest::option::of(fingerprint()), signature())
             .prop_map(|(text, signature)| Answer::Tools { text, signature }),
     ];
-    (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(|(rest, input, tools, answer)| {
-        let (at_ms, took_ms, in_flight, conversation, novel) = rest;
-        Call { at_ms, took_ms, in_flight, conversation, input, tools, answer, novel, ..Call::default() }
-    })
+    (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(
+        |(rest, input, (tools, action), answer)| {
+            let (at_ms, took_ms, in_flight, conversation, novel) = rest;
+            Call { at_ms, took_ms, in_flight, conversation, input, tools, action, answer, novel, ..Call::default() }
+        },
+    )
 }
 
 proptest! {
@@ -150,7 +153,7 @@ fn a_loop_is_found_beside_one_busy_conversation() {
         Scorer { window_size: 20, counting: Counting::Progress, rules: Rules::default(), idle_reset_seconds: 0 };
     let mut window = slot(&[], 20);
     let mut call = |conversation: u64, text: u64| {
-        let input = Fingerprint { simhash: SimHash(text), digest: text as u32, informative: true };
+        let input = Fingerprint { simhash: SimHash(text), digest: text as u32, informative: true, failing: false };
         scorer.score(&mut window, Call { conversation, input, ..Call::default() }).0.value()
     };
     // The texts of the busy one are far apart.

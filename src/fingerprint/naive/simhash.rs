@@ -80,6 +80,7 @@ impl Counters {
             simhash: SimHash(self.votes.iter().enumerate().map(bit).sum()),
             digest: (mix(append(self.order, self.numbers)) >> 32) as u32,
             informative: self.words.len() >= 3,
+            failing: false,
         }
     }
 
