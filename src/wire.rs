@@ -28,9 +28,24 @@ impl fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
+/// Lets serde read enums as texts. The code that it derives for an enum itself takes a kilobyte of the module each.
+macro_rules! read_from_text {
+    ($($name:ident),*) => {
+        $(impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(word: String) -> Result<Self, String> {
+                word.parse().map_err(|unknown: UnknownWord| [&word, " must be ", unknown.allowed].concat())
+            }
+        })*
+    };
+}
+
+read_from_text!(DeactivatedBy, Action, Counting, Scope, AnswerLoop);
+
 /// Who deactivated an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum DeactivatedBy {
     /// The kill switch did, because it detected a loop.
     KillSwitch,
@@ -59,7 +74,7 @@ impl FromStr for DeactivatedBy {
 
 /// What happens when an agent's score exceeds its threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Action {
     /// The agent is inactive until a person activates it.
     #[default]
@@ -93,7 +108,7 @@ impl FromStr for Action {
 
 /// How repeats are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Counting {
     /// Repeats are counted to the letter of the specification.
     Literal,
@@ -123,7 +138,7 @@ impl FromStr for Counting {
 
 /// What a detected loop stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Scope {
     /// The whole agent.
     #[default]
@@ -153,7 +168,7 @@ impl FromStr for Scope {
 
 /// What happens when the model repeats itself word for word within one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum AnswerLoop {
     /// Answers are not looked at for it.
     Off,
