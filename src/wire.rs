@@ -36,10 +36,10 @@ impl std::error::Error for UnknownWord {}
 macro_rules! read_from_text {
     ($($name:ident),*) => {
         $(impl TryFrom<String> for $name {
-            type Error = UnknownWord;
+            type Error = String;
 
-            fn try_from(word: String) -> Result<Self, UnknownWord> {
-                word.parse()
+            fn try_from(word: String) -> Result<Self, String> {
+                word.parse().map_err(|unknown: UnknownWord| [&word, " must be ", unknown.allowed].concat())
             }
         })*
     };
