@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn an_item_is_decoded_as_it_was_encoded() {
-        let text = Fingerprint { simhash: SimHash(7), digest: 9, informative: true };
+        let text = Fingerprint { simhash: SimHash(7), digest: 9, informative: true, failing: false };
         let call = Call { at_ms: 5, in_flight: 1, conversation: 3, input: text, ..Call::default() };
         for (kind, answer) in [
             (Kind::Common, Answer::Unknown),

@@ -19,6 +19,8 @@ pub const ROUND_KEY: &str = "aks/4/round";
 pub const GATE_KEY: &str = "aks/4/gate";
 /// When the next observations may be sent while the sidecar does not take them.
 pub const OBSERVATIONS_GATE_KEY: &str = "aks/4/gate/o";
+/// When the next calls and answers may be sent while the sidecar does not take them.
+pub const ENTRIES_GATE_KEY: &str = "aks/4/gate/e";
 /// One byte for each bucket of the outbox, which changes with every report put there, so that an idle tick reads only one
 /// key.
 pub const OUTBOX_COUNT_KEY: &str = "aks/4/out";

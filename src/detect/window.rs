@@ -53,7 +53,7 @@ const MAX_IN_FLIGHT_MS: u64 = 600_000;
 
 /// The input of ignored calls in a window, which resembles no other.
 const IGNORED_INPUT: Fingerprint =
-    Fingerprint { simhash: SimHash(0x6A09_E667_F3BC_C908), digest: 0xBB67_AE85, informative: false };
+    Fingerprint { simhash: SimHash(0x6A09_E667_F3BC_C908), digest: 0xBB67_AE85, informative: false, failing: false };
 
 impl Call {
     /// Creates a call from its request. It is not part of a conversation yet.

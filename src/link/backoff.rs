@@ -4,18 +4,20 @@
 //! *gate* in shared data. A call that fails closes it, and the next one that succeeds opens it. While it is closed, they
 //! make at most one call per [`SPACING_MS`] together, however many workers there are.
 //!
-//! Kills and polls come before observations, which every worker sends. Observations have a second gate that only they
-//! close, so kills and polls do not wait if nothing else fails. While the first gate is closed, observations leave each
-//! opportunity to a kill or a poll for [`YIELD_MS`].
+//! Kills and polls come before observations, and those before calls and answers, both of which every worker sends. Each of
+//! the two has a second gate that only it closes, so kills and polls do not wait if nothing else fails. While the first gate
+//! is closed, they leave each opportunity to what comes before them for a while.
 
 use crate::host::Host;
-use crate::shared::{GATE_KEY, OBSERVATIONS_GATE_KEY, number};
+use crate::shared::{ENTRIES_GATE_KEY, GATE_KEY, OBSERVATIONS_GATE_KEY, number};
 
 /// The shortest time between two calls of an Envoy while calls fail.
 pub const SPACING_MS: u64 = 1_000;
 /// How long observations wait for a kill or a poll to use the next opportunity. This is longer than the random part of the
 /// first pause and the time until the next tick.
-const YIELD_MS: u64 = 400;
+const OBSERVATIONS_YIELD_MS: u64 = 400;
+/// The same for calls and answers, which also wait for observations.
+const ENTRIES_YIELD_MS: u64 = 800;
 
 /// Waits longer after each failure. The random part keeps many Envoys from calling at the same moment.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Backoff {
     longest_ms: u64,
     /// The gate that a failure closes.
     gate: &'static str,
+    /// How long each opportunity is left to other kinds of calls.
+    yield_ms: u64,
     failures: u32,
     until_ms: u64,
 }
@@ -30,12 +34,17 @@ pub struct Backoff {
 impl Backoff {
     /// Creates a backoff that waits at most this long, and up to a quarter more.
     pub fn new(longest_ms: u64) -> Self {
-        Self { longest_ms, gate: GATE_KEY, failures: 0, until_ms: 0 }
+        Self { longest_ms, gate: GATE_KEY, yield_ms: 0, failures: 0, until_ms: 0 }
     }
 
     /// Like [`new`](Self::new), for observations.
     pub fn of_observations(longest_ms: u64) -> Self {
-        Self { gate: OBSERVATIONS_GATE_KEY, ..Self::new(longest_ms) }
+        Self { gate: OBSERVATIONS_GATE_KEY, yield_ms: OBSERVATIONS_YIELD_MS, ..Self::new(longest_ms) }
+    }
+
+    /// Like [`new`](Self::new), for calls and answers.
+    pub fn of_entries(longest_ms: u64) -> Self {
+        Self { gate: ENTRIES_GATE_KEY, yield_ms: ENTRIES_YIELD_MS, ..Self::new(longest_ms) }
     }
 
     /// Whether the last call failed.
@@ -49,10 +58,10 @@ impl Backoff {
         if now_ms < self.until_ms {
             return false;
         }
-        if self.gate == OBSERVATIONS_GATE_KEY {
+        if self.gate != GATE_KEY {
             let next_ms = number(&host.get(GATE_KEY).bytes);
-            let yields = next_ms > 0 && now_ms < next_ms + YIELD_MS;
-            if yields || !pass(host, OBSERVATIONS_GATE_KEY, now_ms) {
+            let yields = next_ms > 0 && now_ms < next_ms + self.yield_ms;
+            if yields || !pass(host, self.gate, now_ms) {
                 return false;
             }
         }

@@ -148,7 +148,7 @@ impl EntrySender {
     /// Creates a sender that sends with its first tick.
     pub fn new(worker: Rc<Worker>, host: &impl Host) -> Self {
         let sender = format!("{:016x}", host.random());
-        Self { worker, sender, next_ms: 0, sent: None, backoff: Backoff::of_observations(LONGEST_PAUSE_MS) }
+        Self { worker, sender, next_ms: 0, sent: None, backoff: Backoff::of_entries(LONGEST_PAUSE_MS) }
     }
 
     /// Sends what there is to tell, if it is time. One report is under way at a time.
