@@ -73,7 +73,7 @@ pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
     let mut is_repeated = false;
     for call in recent.iter().chain([now]) {
         let step = step(call, before);
-        is_repeated = step.is_some_and(|step| distinct.iter().any(|known| *known == step));
+        is_repeated = step.is_some_and(|step| distinct.contains(&step));
         count += u32::from(is_repeated);
         if !is_repeated {
             distinct.extend(step);

@@ -106,7 +106,7 @@ fn report(sender: usize, round: usize) -> EntryReport {
         let seed = ((sender * 1_000_003 + round) * CALLS + call + 1) as u64;
         let text = |salt: u64| {
             let simhash = SimHash((seed ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            Fingerprint { simhash, digest: seed as u32, informative: true }
+            Fingerprint { simhash, digest: seed as u32, informative: true, failing: false }
         };
         let call = Call { at_ms: 1_000, input: text(1), ..Call::default() };
         let answer = Call { at_ms: 1_010, answer: Answer::Text(text(2)), ..Call::default() };
