@@ -28,7 +28,7 @@ pub struct ConversationTools {
 
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
 pub fn read(
-    messages: Messages<'_>,
+    messages: &mut Messages<'_>,
     counting: Counting,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
@@ -39,26 +39,26 @@ pub fn read(
 }
 
 /// Reads the last user message, or the last message if there is none, and the tool calls of the model's last answer.
-fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+fn read_literal(messages: &mut Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
     let mut last = None;
     let mut user = None;
     let mut tools = ConversationTools::default();
     let mut in_answer = false;
     let mut answer_done = false;
-    for message in messages {
+    while let Some(message) = messages.next() {
         let message = message?;
-        last.get_or_insert(message);
+        last.get_or_insert(*message);
         let is_model = message.role == Role::Model;
         answer_done |= in_answer && !is_model;
         tools.has_history |= is_model;
         in_answer |= is_model;
         match message.role {
-            Role::Model if !answer_done => add_calls(&message, &mut tools.calls)?,
+            Role::Model if !answer_done => add_calls(message, &mut tools.calls)?,
             Role::ToolResult => tools.has_results |= !in_answer,
             _ => {}
         }
         if user.is_none() && message.is_of_user()? {
-            user = Some(message);
+            user = Some(*message);
         }
         if user.is_some() && answer_done {
             break;
@@ -71,31 +71,29 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Conv
 }
 
 /// Reads everything since the model last spoke, and the tool calls that it made then.
-fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+fn read_progress(messages: &mut Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
     let mut tools = ConversationTools::default();
     let mut new = NewMessages::default();
-    let mut last = None;
     let mut in_answer = false;
-    for message in messages {
+    while let Some(message) = messages.next() {
         let message = message?;
-        last.get_or_insert(message);
         match message.role {
             // The start of an answer, which the client asks the model to continue.
-            Role::Model if new.is_empty() => {}
+            Role::Model if new.is_empty() => new.add_fallback(message),
             Role::Model => {
-                add_calls(&message, &mut tools.calls)?;
+                add_calls(message, &mut tools.calls)?;
                 in_answer = true;
                 tools.has_history = true;
             }
             _ if in_answer => break,
-            Role::Instructions => {}
+            Role::Instructions => new.add_fallback(message),
             Role::User | Role::ToolResult => {
                 tools.has_results |= message.role == Role::ToolResult;
                 new.add(message);
             }
         }
     }
-    for message in new.or(last).oldest_first() {
+    for message in new.oldest_first() {
         push(message, text)?;
         text.end_part();
     }
@@ -105,27 +103,30 @@ fn read_progress(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Con
 /// The messages since the model last spoke. Usually there is one; only more of them need a list.
 #[derive(Default)]
 struct NewMessages<'a> {
+    /// The latest new message. If there is none, the last message of the list.
     latest: Option<Message<'a>>,
+    has_new: bool,
     older: Vec<Message<'a>>,
 }
 
 impl<'a> NewMessages<'a> {
     fn is_empty(&self) -> bool {
-        self.latest.is_none()
+        !self.has_new
     }
 
     /// Adds a message that is older than the others.
-    fn add(&mut self, message: Message<'a>) {
-        if self.latest.is_none() {
-            self.latest = Some(message);
+    fn add(&mut self, message: &Message<'a>) {
+        if !self.has_new {
+            self.latest = Some(*message);
+            self.has_new = true;
         } else if self.older.len() + 1 < NEW_MESSAGES_MAX {
-            self.older.push(message);
+            self.older.push(*message);
         }
     }
 
-    /// Adds `other` if there are no messages.
-    fn or(self, other: Option<Message<'a>>) -> Self {
-        Self { latest: self.latest.or(other), ..self }
+    /// Adds a message that only counts if it is the last one and none is new.
+    fn add_fallback(&mut self, message: &Message<'a>) {
+        self.latest.get_or_insert(*message);
     }
 
     fn oldest_first(&self) -> impl Iterator<Item = &Message<'a>> {
@@ -154,7 +155,8 @@ fn add_calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malform
             add_call(call?, calls)?;
         }
     }
-    for block in message.blocks().into_iter().flatten() {
+    let Some(blocks) = message.blocks() else { return Ok(()) };
+    for block in blocks {
         add_call(block?, calls)?;
     }
     Ok(())

@@ -42,6 +42,7 @@ const ONLY_TOOLS: u8 = 5;
 const TOOLS_AND_TEXT: u8 = 6;
 
 /// Encodes a call.
+#[inline(always)]
 pub fn encode(call: &Call, sequence: Sequence) -> [u8; LEN] {
     let text = call.answer.text();
     let mut flags = 0;

@@ -17,7 +17,7 @@
 //! The first byte of a character is never a later byte of another one, so these bytes can be searched for without decoding
 //! the text. Text in ASCII costs one test for every 64 bytes.
 
-use crate::scan::lanes::{Lanes, is_ascii};
+use crate::scan::lanes::{equal_to_any, is_ascii};
 
 /// The bytes with which invisible characters begin. Few others do, so that only few characters are looked at.
 const LEADS: [u8; 4] = [0xC2, 0xE2, 0xEF, 0xF3];
@@ -63,12 +63,7 @@ fn first_invisible(text: &[u8]) -> Option<usize> {
 
 #[inline(never)] // so that the loop over ASCII stays small
 fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> {
-    let (parts, _) = group.as_chunks::<16>();
-    let leads_in = |part: &[u8; 16]| {
-        let equal = |lanes: Lanes| LEADS.iter().fold(0, |mask, &lead| mask | lanes.equal(lead));
-        Lanes::at_start_of(part).map_or(0, equal)
-    };
-    let mut leads = parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(leads_in(part)));
+    let mut leads = equal_to_any(group, LEADS);
     while leads != 0 {
         let at = start + leads.trailing_zeros() as usize;
         if invisible_len(text, at) > 0 {

@@ -24,7 +24,7 @@
 use super::invisible::{remove_invisible, undecided};
 use super::script::non_ascii_words;
 use super::stamps::{timestamp, uuid};
-use crate::scan::lanes::{ByteKinds, Lanes};
+use crate::scan::lanes::{ByteKinds, Lanes, at_least};
 
 /// The length of the longest word, in bytes.
 pub const WORD_MAX: usize = 64;
@@ -188,6 +188,7 @@ impl Normaliser {
     }
 
     /// Ends the text. The normaliser is ready for the next one.
+    #[inline(always)]
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.remove_invisible();
         if self.filled == 0 {
@@ -340,7 +341,10 @@ impl Scanner {
 
     /// Takes a run of bytes beyond ASCII.
     fn non_ascii(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == NON_ASCII).count();
+        let run = match rest.first_chunk() {
+            Some(longest) => at_least(longest, 0x80).trailing_ones() as usize,
+            None => rest.iter().take_while(|&&byte| class(byte) == NON_ASCII).count(),
+        };
         let len = non_ascii_words(rest.get(..run).unwrap_or_default(), sink);
         self.before = Before::Gap;
         len
