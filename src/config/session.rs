@@ -32,6 +32,7 @@ pub enum SessionSource {
 
 impl SessionSources {
     /// Returns the members of a body that come before this place in the list.
+    #[inline(always)]
     pub fn of_body_before(&self, place: usize) -> BodyMembers<'_> {
         let before = self.body_places.partition_point(|&known| known < place);
         BodyMembers::new(self.of_body.get(..before).unwrap_or_default(), self.first_names)

@@ -34,7 +34,7 @@ pub struct ConversationTools {
 
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
 pub fn read(
-    messages: Messages<'_>,
+    messages: &mut Messages<'_>,
     reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
@@ -45,26 +45,26 @@ pub fn read(
 }
 
 /// Reads the last user message, or the last message if there is none, and the tool calls of the model's last answer.
-fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
+fn read_literal(messages: &mut Messages<'_>, text: &mut Fingerprinter) -> Result<ConversationTools, Malformed> {
     let mut last = None;
     let mut user = None;
     let mut tools = ConversationTools::default();
     let mut in_answer = false;
     let mut answer_done = false;
-    for message in messages {
+    while let Some(message) = messages.next() {
         let message = message?;
-        last.get_or_insert(message);
+        last.get_or_insert(*message);
         let is_model = message.role == Role::Model;
         answer_done |= in_answer && !is_model;
         tools.has_history |= is_model;
         in_answer |= is_model;
         match message.role {
-            Role::Model if !answer_done => add_calls(&message, &mut tools.calls)?,
+            Role::Model if !answer_done => add_calls(message, &mut tools.calls)?,
             Role::ToolResult => tools.has_results |= !in_answer,
             _ => {}
         }
         if user.is_none() && message.is_of_user()? {
-            user = Some(message);
+            user = Some(*message);
         }
         if user.is_some() && answer_done {
             break;
@@ -78,29 +78,35 @@ fn read_literal(messages: Messages<'_>, text: &mut Fingerprinter) -> Result<Conv
 
 /// Reads everything since the model last spoke, and the tool calls or the action that it answered with then.
 fn read_progress(
-    messages: Messages<'_>,
+    messages: &mut Messages<'_>,
     reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
     let mut tools = ConversationTools::default();
     let mut new = NewMessages::default();
-    let mut last = None;
+    // The last message, if it is not among the new ones. It counts if there are none.
+    let mut fallback = None;
     let mut answer = None;
     let mut has_input = false;
-    for message in messages {
+    while let Some(message) = messages.next() {
         let message = message?;
-        last.get_or_insert(message);
         match message.role {
             // The start of an answer, which the client asks the model to continue.
-            Role::Model if new.is_empty() => {}
+            Role::Model if new.is_empty() => {
+                fallback.get_or_insert(*message);
+            }
             Role::Model => {
-                add_calls(&message, &mut tools.calls)?;
+                add_calls(message, &mut tools.calls)?;
                 if answer.is_none() {
                     answer = Some(message.members.content);
                 }
             }
             _ if answer.is_some() => break,
-            Role::Instructions if message.members.content.is_none() => {}
+            Role::Instructions if message.members.content.is_none() => {
+                if new.is_empty() {
+                    fallback.get_or_insert(*message);
+                }
+            }
             Role::Instructions => new.add(message),
             Role::User | Role::ToolResult => {
                 tools.has_results |= message.role == Role::ToolResult;
@@ -116,10 +122,12 @@ fn read_progress(
     // Some clients send results as instructions. Beside a real result they are reminders.
     let instructions_are_new = tools.has_history && !tools.has_results;
     if !has_input && !instructions_are_new {
-        new = NewMessages::default();
+        new = NewMessages { latest: fallback.or(new.latest), older: Vec::new() };
+    } else if new.is_empty() {
+        new.latest = fallback;
     }
     let is_result = tools.has_results || tools.action.is_some();
-    for message in new.or(last).oldest_first() {
+    for message in new.oldest_first() {
         if message.role == Role::Instructions && has_input && !instructions_are_new {
             continue;
         }
@@ -146,17 +154,12 @@ impl<'a> NewMessages<'a> {
     }
 
     /// Adds a message that is older than the others.
-    fn add(&mut self, message: Message<'a>) {
+    fn add(&mut self, message: &Message<'a>) {
         if self.latest.is_none() {
-            self.latest = Some(message);
+            self.latest = Some(*message);
         } else if self.older.len() + 1 < NEW_MESSAGES_MAX {
-            self.older.push(message);
+            self.older.push(*message);
         }
-    }
-
-    /// Adds `other` if there are no messages.
-    fn or(self, other: Option<Message<'a>>) -> Self {
-        Self { latest: self.latest.or(other), ..self }
     }
 
     fn oldest_first(&self) -> impl Iterator<Item = &Message<'a>> {
@@ -210,7 +213,8 @@ fn add_calls(message: &Message<'_>, calls: &mut ToolCalls) -> Result<(), Malform
             add_call(call?, calls)?;
         }
     }
-    for block in message.blocks().into_iter().flatten() {
+    let Some(blocks) = message.blocks() else { return Ok(()) };
+    for block in blocks {
         add_call(block?, calls)?;
     }
     Ok(())

@@ -196,6 +196,7 @@ struct Ending<'a> {
 }
 
 impl<'a> Ending<'a> {
+    #[inline(always)]
     fn of(path: &'a [u8]) -> Self {
         // Most paths consist of segments only.
         let is_plain = !path.iter().any(|byte| matches!(byte, b'?' | b'#' | b'%' | b';'));
@@ -208,6 +209,7 @@ impl<'a> Ending<'a> {
         Self { before, last }
     }
 
+    #[inline(always)]
     fn is(&self, before: &str, last: &str) -> bool {
         self.last == last.as_bytes() && self.before.ends_with(before.as_bytes())
     }

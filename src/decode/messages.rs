@@ -8,8 +8,10 @@ use crate::scan::Malformed;
 
 /// The messages of a list, last to first, or a single message.
 pub struct Messages<'a> {
-    /// The last message of the list, if it was read already to see whether the list contains messages.
-    first: Option<Message<'a>>,
+    /// The message that was read last. Each is read into the same place, since a message is too long to be moved often.
+    current: Message<'a>,
+    /// Whether that message has not been returned yet. It was read to see whether the list contains messages.
+    is_new: bool,
     list: ElementsBack<'a>,
     single: Option<Json<'a>>,
 }
@@ -17,18 +19,20 @@ pub struct Messages<'a> {
 impl<'a> Messages<'a> {
     /// Returns the messages in a value.
     pub fn of(value: Json<'a>) -> Self {
-        Self { first: None, list: value.elements_back(), single: Some(value).filter(|value| value.is_object()) }
+        let single = Some(value).filter(|value| value.is_object());
+        Self { current: Message::default(), is_new: false, list: value.elements_back(), single }
     }
 
     /// Finds the conversation near the end of a body without reading what is before it: the last array whose last element
     /// has a role. Returns `None` if the input of the request comes in another way. Calls `each` with the members after it.
     pub fn at_end_of(mut members: MembersBack<'a>, each: &mut dyn FnMut(RawStr<'a>, Json<'a>)) -> Option<Self> {
         loop {
-            if let Some(mut list) = members.next_array()
-                && let Some(Ok(last)) = Message::next_of(&mut list)
-                && last.members.role.is_some()
-            {
-                return Some(Self { first: Some(last), list, single: None });
+            if let Some(list) = members.next_array() {
+                let mut messages = Self { current: Message::default(), is_new: true, list, single: None };
+                let last = messages.current.read_next(&mut messages.list);
+                if matches!(last, Some(Ok(()))) && messages.current.members.role.is_some() {
+                    return Some(messages);
+                }
             }
             let (name, value) = members.next()?.ok()?;
             if name.find(|name| is_input(name).then_some(())).is_some() {
@@ -37,6 +41,21 @@ impl<'a> Messages<'a> {
             each(name, value);
         }
     }
+
+    /// Returns the next message.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<Result<&Message<'a>, Malformed>> {
+        if !std::mem::take(&mut self.is_new) {
+            let read = match self.current.read_next(&mut self.list) {
+                None => self.current.read_single(self.single.take()?),
+                Some(read) => read,
+            };
+            if read.is_err() {
+                return Some(Err(Malformed));
+            }
+        }
+        Some(Ok(&self.current))
+    }
 }
 
 /// Returns whether a member of a body holds the input of the request.
@@ -44,23 +63,13 @@ fn is_input(name: &[u8]) -> bool {
     matches!(name, b"messages" | b"input" | b"contents" | b"prompt" | b"images" | b"params" | b"jsonrpc")
 }
 
-impl<'a> Iterator for Messages<'a> {
-    type Item = Result<Message<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(first) = self.first.take() {
-            return Some(Ok(first));
-        }
-        Message::next_of(&mut self.list).or_else(|| self.single.take().map(Message::read))
-    }
-}
-
 /// Who wrote a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// The operator. Also used for messages without content.
     Instructions,
     /// A person, or the program that drives the agent.
+    #[default]
     User,
     /// A tool.
     ToolResult,
@@ -69,7 +78,7 @@ pub enum Role {
 }
 
 /// A message and its role.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Message<'a> {
     /// The whole message.
     pub json: Json<'a>,
@@ -112,39 +121,47 @@ impl<'a> MessageMembers<'a> {
     }
 
     /// Returns the role: by the type for items of the Responses API that are not messages, else by `role`.
+    #[inline(always)]
     fn role(&self) -> Role {
         self.item_type.and_then(role_by_type).or_else(|| self.role.and_then(role_by_name)).unwrap_or(Role::User)
     }
 }
 
 impl<'a> Message<'a> {
-    /// Reads the next message of a list, last to first.
-    fn next_of(list: &mut ElementsBack<'a>) -> Option<Result<Self, Malformed>> {
-        let mut members = MessageMembers::default();
-        let json = list.next_with_members(|name, value| members.take(name, value))?;
-        Some(json.and_then(|json| Self::new(json, members)))
-    }
-
     /// Reads a single message.
     pub fn read(json: Json<'a>) -> Result<Self, Malformed> {
-        let mut members = MessageMembers::default();
-        for member in json.members_back() {
-            let (name, value) = member?;
-            members.take(name, value);
-        }
-        Self::new(json, members)
+        let mut message = Self::default();
+        message.read_single(json).map(|()| message)
     }
 
-    fn new(json: Json<'a>, mut members: MessageMembers<'a>) -> Result<Self, Malformed> {
+    /// Reads the next message of a list, last to first, in place of this one.
+    fn read_next(&mut self, list: &mut ElementsBack<'a>) -> Option<Result<(), Malformed>> {
+        self.members = MessageMembers::default();
+        let json = list.next_with_members(|name, value| self.members.take(name, value))?;
+        Some(json.and_then(|json| self.complete(json)))
+    }
+
+    fn read_single(&mut self, json: Json<'a>) -> Result<(), Malformed> {
+        self.members = MessageMembers::default();
+        for member in json.members_back() {
+            let (name, value) = member?;
+            self.members.take(name, value);
+        }
+        self.complete(json)
+    }
+
+    /// Finds out the role, when the members are known.
+    fn complete(&mut self, json: Json<'a>) -> Result<(), Malformed> {
+        self.json = json;
         if !json.is_object() {
-            members.content = Some(json);
+            self.members.content = Some(json);
         }
-        let mut message = Self { json, members, role: members.role(), in_user_message: false };
-        if message.role == Role::User && message.has_block_member(is_result)? {
-            message.role = Role::ToolResult;
-            message.in_user_message = true;
+        self.role = self.members.role();
+        self.in_user_message = self.role == Role::User && self.has_block_member(is_result)?;
+        if self.in_user_message {
+            self.role = Role::ToolResult;
         }
-        Ok(message)
+        Ok(())
     }
 
     /// Returns whether the message contains text of the user, possibly next to tool results.
@@ -158,7 +175,8 @@ impl<'a> Message<'a> {
 
     /// Returns whether a block of the content has such a member.
     fn has_block_member(&self, is_meant: fn(RawStr<'_>, Json<'_>) -> bool) -> Result<bool, Malformed> {
-        for block in self.blocks().into_iter().flatten() {
+        let Some(blocks) = self.blocks() else { return Ok(false) };
+        for block in blocks {
             for member in block?.members() {
                 let (name, value) = member?;
                 if is_meant(name, value) {
@@ -177,8 +195,12 @@ impl<'a> Message<'a> {
 
 /// Returns whether a block with this member is a tool result in a user's message (Anthropic, Gemini, Bedrock).
 pub fn is_result(name: RawStr<'_>, value: Json<'_>) -> bool {
-    let has_type = || name.is("type") && value.string().is_some_and(|name| name.is("tool_result"));
-    ["toolResult", "functionResponse", "function_response"].iter().any(|result| name.is(result)) || has_type()
+    let is_result = name.find(|name| match name {
+        b"toolResult" | b"functionResponse" | b"function_response" => Some(true),
+        b"type" => Some(value.string().is_some_and(|name| name.is("tool_result"))),
+        _ => None,
+    });
+    is_result == Some(true)
 }
 
 fn role_by_type(item_type: Json<'_>) -> Option<Role> {

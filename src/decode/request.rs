@@ -70,20 +70,22 @@ pub fn request(path: &[u8], body: &[u8], reading: Reading<'_>, text: &mut Finger
     if format.is_none() && is_not_a_call(path) {
         return Err(Unreadable::NotACall);
     }
-    let turn = match Json::root(body) {
-        Ok(root) => decode_json(format, root, reading, text),
+    // Filled in place, since a turn is too long to be moved often.
+    let mut turn = Turn::default();
+    let read = match Json::root(body) {
+        Ok(root) => decode_json(format, root, reading, &mut turn, text),
         Err(Malformed) if body.starts_with(b"{") || body.starts_with(b"[") => Err(Malformed.into()),
         // At the path of a call, a body that is not JSON is a call that cannot be read.
         Err(Malformed) if !reading.judge_unknown && format.is_some() => Err(Malformed.into()),
         Err(Malformed) if !reading.judge_unknown => Err(Unreadable::NotACall),
         Err(Malformed) => {
             text.push(body);
-            Ok(Turn::default())
+            Ok(())
         }
     };
     // Finished even after an error, so that the text of a malformed body does not become part of the next text.
-    let input = text.finish();
-    turn.map(|turn| Turn { input, ..turn })
+    turn.input = text.finish();
+    read.map(|()| turn)
 }
 
 /// How many bytes of the start of a long body are fetched to find its conversation. Usually the first are enough.
@@ -100,9 +102,9 @@ pub fn end_of_request(
 ) -> Option<Turn> {
     let format = by_path(path)?;
     let mut finder = ConversationFinder::new(reading.session);
-    let messages = Messages::at_end_of(MembersBack::at_end_of(end)?, &mut |name, value| finder.take(name, value))?;
+    let mut messages = Messages::at_end_of(MembersBack::at_end_of(end)?, &mut |name, value| finder.take(name, value))?;
     let mut turn = Turn { format, ..Turn::default() };
-    let read = decode_conversation(messages, &reading, &mut turn, text);
+    let read = decode_conversation(&mut messages, &reading, &mut turn, text);
     let input = text.finish();
     let has_history = read.ok()?;
     if reading.needs_start() {
@@ -120,36 +122,38 @@ fn decode_json(
     of_path: Option<Format>,
     root: Json<'_>,
     reading: Reading<'_>,
+    turn: &mut Turn,
     text: &mut Fingerprinter,
-) -> Result<Turn, Unreadable> {
+) -> Result<(), Unreadable> {
     if root.is_array() && (!reading.judge_unknown || has_json_rpc(root)) {
-        return decode_batch(root, reading, text);
+        return decode_batch(root, reading, turn, text);
     }
     let mut finder = ConversationFinder::new(reading.session);
     // The common case: the path is known, and the messages are near the end of the body.
     if let Some(format) = of_path
-        && let Some(messages) = Messages::at_end_of(root.members_back(), &mut |name, value| finder.take(name, value))
+        && let Some(mut messages) =
+            Messages::at_end_of(root.members_back(), &mut |name, value| finder.take(name, value))
     {
-        let mut turn = Turn { format, ..Turn::default() };
-        let has_history = decode_conversation(messages, &reading, &mut turn, text)?;
+        turn.format = format;
+        let has_history = decode_conversation(&mut messages, &reading, turn, text)?;
         if reading.needs_start() {
             // A conversation without a user message has no opening.
             let _ = finder.read_start(root.text());
         }
         turn.conversation = reading.finish(finder, has_history);
-        return Ok(turn);
+        return Ok(());
     }
     let fields = Fields::read(root, &mut |name, value| finder.take(name, value))?;
-    let mut turn = Turn { format: choose(of_path, &fields), ..Turn::default() };
+    turn.format = choose(of_path, &fields);
     let mut has_history = false;
     match turn.format {
-        Format::Mcp => decode_mcp_call(fields.params, &mut turn, text)?,
+        Format::Mcp => decode_mcp_call(fields.params, turn, text)?,
         Format::A2a => decode_a2a_message(fields.params, text)?,
         Format::Other if fields.json_rpc || !reading.judge_unknown => return Err(Unreadable::NotACall),
         Format::Other => push_json(root, text)?,
         _ => match fields.request_input() {
             Some(RequestInput::Messages(messages)) if messages.is_array() || messages.is_object() => {
-                has_history = decode_conversation(Messages::of(messages), &reading, &mut turn, text)?;
+                has_history = decode_conversation(&mut Messages::of(messages), &reading, turn, text)?;
                 if reading.needs_start() {
                     let _ = finder.read_start(root.text());
                 }
@@ -165,7 +169,7 @@ fn decode_json(
         },
     }
     turn.conversation = reading.finish(finder, has_history);
-    Ok(turn)
+    Ok(())
 }
 
 fn has_json_rpc(list: Json<'_>) -> bool {
@@ -173,9 +177,14 @@ fn has_json_rpc(list: Json<'_>) -> bool {
 }
 
 /// Decodes several JSON-RPC requests in one body. Those that are calls count together as one.
-fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) -> Result<Turn, Unreadable> {
+fn decode_batch(
+    root: Json<'_>,
+    reading: Reading<'_>,
+    turn: &mut Turn,
+    text: &mut Fingerprinter,
+) -> Result<(), Unreadable> {
     let mut finder = ConversationFinder::new(reading.session);
-    let mut turn = Turn { is_batch: true, ..Turn::default() };
+    turn.is_batch = true;
     let mut calls = ToolCalls::default();
     for element in root.elements() {
         let fields = Fields::read(element?, &mut |name, value| finder.take(name, value))?;
@@ -198,12 +207,12 @@ fn decode_batch(root: Json<'_>, reading: Reading<'_>, text: &mut Fingerprinter) 
     turn.tools = calls.signature().map_or(ToolTurn::None, ToolTurn::Call);
     (turn.tool_hashes, turn.tool_names) = calls.into_parts();
     turn.conversation = reading.finish(finder, false);
-    Ok(turn)
+    Ok(())
 }
 
 /// Decodes messages. Returns whether the model has spoken in them.
 fn decode_conversation(
-    messages: Messages<'_>,
+    messages: &mut Messages<'_>,
     reading: &Reading<'_>,
     turn: &mut Turn,
     text: &mut Fingerprinter,

@@ -158,6 +158,7 @@ impl Scorer {
         self.score(slot, call)
     }
 
+    #[inline(always)]
     pub(super) fn past<'a>(&self, window: &'a Window, call: &Call) -> Past<'a> {
         window.past(call.conversation, self.window_size.saturating_sub(1) as usize)
     }

@@ -162,6 +162,7 @@ impl Window {
     }
 
     /// Returns the last calls that are compared with those of `conversation`, at most `count` of them.
+    #[inline(always)]
     pub fn past(&self, conversation: u64, count: usize) -> Past<'_> {
         let all = self.entries();
         let past = Past { entries: all, conversation: self.filter(conversation) };
@@ -182,6 +183,7 @@ impl Window {
     }
 
     /// Adds a call, and drops old calls if there are more than `size`.
+    #[inline(always)]
     pub fn push(&mut self, call: Call, size: u32) -> Sequence {
         let sequence = self.next();
         if let Some(next) = self.bytes.get_mut(NEXT_NUMBER..CALLS) {
@@ -302,9 +304,12 @@ impl Window {
         self.bytes.get(CALLS..).unwrap_or_default().as_chunks().0
     }
 
+    #[inline(always)]
     fn remove_at(&mut self, index: usize) {
         let start = (CALLS + index * entry::LEN).min(self.bytes.len());
-        self.bytes.drain(start..(start + entry::LEN).min(self.bytes.len()));
+        let end = (start + entry::LEN).min(self.bytes.len());
+        self.bytes.copy_within(end.., start);
+        self.bytes.truncate(self.bytes.len() - (end - start));
     }
 
     fn retain(&mut self, keep: impl Fn(Entry<'_>) -> bool) {

@@ -62,21 +62,23 @@ fn hash_other(bytes: &[u8]) -> u64 {
 /// Returns the hash of more than 16 bytes. An image has megabytes, so four words are hashed side by side: they do not
 /// depend on each other, and the processor works on them at the same time.
 fn hash_long(bytes: &[u8]) -> u64 {
-    const LANES: usize = 4;
     let mut lanes = [0x9E37_79B9_7F4A_7C15, 0xE703_7ED1_A0B4_28DB, 0x9FB2_1C65_1E98_DF25, 0xD6E8_FEB8_6659_FD93];
-    let mut add = |words: &[u64; LANES]| {
-        for (lane, word) in lanes.iter_mut().zip(words) {
-            *lane = (*lane ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-        }
-    };
-    let (blocks, rest) = bytes.as_chunks::<{ 8 * LANES }>();
+    let (blocks, rest) = bytes.as_chunks();
     for block in blocks {
-        add(&words(block));
+        lanes = add(lanes, words(block));
     }
-    let mut last = [0; 8 * LANES];
+    let mut last = [0; 32];
     last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-    add(&words(&last));
+    lanes = add(lanes, words(&last));
     lanes.iter().fold(bytes.len() as u64, |hash, lane| mix(hash.rotate_left(17) ^ lane))
+}
+
+/// Written out, because a compiler that saves space leaves a loop of four rounds as it is.
+#[inline(always)]
+fn add([a, b, c, d]: [u64; 4], words: [u64; 4]) -> [u64; 4] {
+    let one = |lane: u64, word: u64| (lane ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+    let [e, f, g, h] = words;
+    [one(a, e), one(b, f), one(c, g), one(d, h)]
 }
 
 #[inline(always)]

@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 
-use crate::scan::lanes::{Lanes, at_least, is_ascii};
+use crate::scan::lanes::{at_least, equal_to_any, is_ascii};
 
 /// The bytes with which the characters begin that are removed or replaced. Few others do in most languages, so that only
 /// few characters are looked at. Those from Arabic to U+2FFF are a range, which is tested at once.
@@ -75,12 +75,7 @@ fn first_invisible(text: &[u8]) -> Option<usize> {
 
 #[inline(never)] // so that the loop over ASCII stays small
 fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> {
-    let (parts, _) = group.as_chunks::<16>();
-    let leads_in = |part: &[u8; 16]| {
-        let equal = |lanes: Lanes| LEADS.iter().fold(0, |mask, &lead| mask | lanes.equal(lead));
-        Lanes::at_start_of(part).map_or(0, equal)
-    };
-    let mut leads = parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(leads_in(part)));
+    let mut leads = equal_to_any(group, LEADS);
     leads |= at_least(group, LEAD_RANGE.start) & !at_least(group, LEAD_RANGE.end);
     while leads != 0 {
         let at = start + leads.trailing_zeros() as usize;

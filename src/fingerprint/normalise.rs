@@ -27,7 +27,7 @@ use super::invisible::{remove_invisible, undecided};
 use super::months::begins_like_month;
 use super::script::non_ascii_words;
 use super::stamps::{timestamp, uuid};
-use crate::scan::lanes::{ByteKinds, Lanes};
+use crate::scan::lanes::{ByteKinds, Lanes, at_least};
 
 /// The length of the longest word, in bytes.
 pub const WORD_MAX: usize = 64;
@@ -193,6 +193,7 @@ impl Normaliser {
     }
 
     /// Ends the text. The normaliser is ready for the next one.
+    #[inline(always)]
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.remove_invisible();
         if self.filled == 0 {
@@ -359,7 +360,10 @@ impl Scanner {
 
     /// Takes a run of bytes beyond ASCII.
     fn non_ascii(&mut self, rest: &[u8], sink: &mut impl Sink) -> usize {
-        let run = rest.iter().take(WORD_MAX).take_while(|&&byte| class(byte) == NON_ASCII).count();
+        let run = match rest.first_chunk() {
+            Some(longest) => at_least(longest, 0x80).trailing_ones() as usize,
+            None => rest.iter().take_while(|&&byte| class(byte) == NON_ASCII).count(),
+        };
         let len = non_ascii_words(rest.get(..run).unwrap_or_default(), sink);
         self.before = Before::Gap;
         len

@@ -124,6 +124,7 @@ impl LowercaseWord {
         }
     }
 
+    #[inline(always)]
     fn flush(&mut self, sink: &mut impl Sink) {
         if self.len > 0 {
             sink.word(Word::Lowercase(self.bytes.get(..self.len).unwrap_or_default()));

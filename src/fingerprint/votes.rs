@@ -93,10 +93,12 @@ impl Votes {
 
     /// Forgets all votes.
     pub fn clear(&mut self) {
-        (self.ones, self.twos, self.fours) = (zero(), zero(), zero());
+        (self.ones, self.twos) = (zero(), zero());
         for plane in self.higher.iter_mut().take(bits(self.total)) {
             plane.sum = zero();
         }
+        // Not next to the other two: the compiler would call `memory.fill` for three in a row, which takes longer.
+        self.fours = zero();
         self.total = 0;
     }
 
@@ -116,12 +118,12 @@ impl Votes {
     fn add(&mut self, group: usize) {
         let (groups, _) = self.ring.as_chunks::<GROUP>();
         let Some(features) = groups.get(group % (RING / GROUP)) else { return };
-        let [a, b, c, d, e, f, g, h] = pairs(features);
-        let (ones, twos_a) = full_add(self.ones, a, b);
-        let (ones, twos_b) = full_add(ones, c, d);
+        let pair = |number| pair(features, number);
+        let (ones, twos_a) = full_add(self.ones, pair(0), pair(1));
+        let (ones, twos_b) = full_add(ones, pair(2), pair(3));
         let (twos, fours_a) = full_add(self.twos, twos_a, twos_b);
-        let (ones, twos_a) = full_add(ones, e, f);
-        let (ones, twos_b) = full_add(ones, g, h);
+        let (ones, twos_a) = full_add(ones, pair(4), pair(5));
+        let (ones, twos_b) = full_add(ones, pair(6), pair(7));
         let (twos, fours_b) = full_add(twos, twos_a, twos_b);
         let (fours, mut carry) = full_add(self.fours, fours_a, fours_b);
         (self.ones, self.twos, self.fours) = (ones, twos, fours);
@@ -179,11 +181,11 @@ fn zero() -> Lanes {
     Lanes::from_halves(0, 0)
 }
 
-/// Returns the features in pairs.
+/// Returns two neighbouring features.
 #[inline(always)]
-fn pairs(features: &[u64; GROUP]) -> [Lanes; GROUP / 2] {
+fn pair(features: &[u64; GROUP], number: usize) -> Lanes {
     let (pairs, _) = features.as_chunks();
-    std::array::from_fn(|at| pairs.get(at).map_or(zero(), |&[low, high]| Lanes::from_halves(low, high)))
+    pairs.get(number).map_or(zero(), |&[low, high]| Lanes::from_halves(low, high))
 }
 
 #[inline(always)]

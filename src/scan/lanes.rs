@@ -109,32 +109,49 @@ impl ByteKinds {
     /// Classifies the first 64 bytes of `text`, if it has that many.
     #[inline(always)]
     pub fn at_start_of(text: &[u8]) -> Option<Self> {
-        let (parts, _) = text.first_chunk::<64>()?.as_chunks();
-        let none = Self { letters: 0, digits_or_non_ascii: 0, hyphens: 0 };
-        Some(parts.iter().rev().fold(none, |kinds, part| {
-            let lanes = load(part);
-            Self {
-                letters: kinds.letters << 16 | u64::from(vector::letters(lanes)),
-                digits_or_non_ascii: kinds.digits_or_non_ascii << 16 | u64::from(vector::digits_or_non_ascii(lanes)),
-                hyphens: kinds.hyphens << 16 | u64::from(vector::equal(lanes, b'-')),
-            }
-        }))
+        let parts = quarters(text.first_chunk()?);
+        Some(Self {
+            letters: mask(parts, vector::letters),
+            digits_or_non_ascii: mask(parts, vector::digits_or_non_ascii),
+            hyphens: mask(parts, |part| vector::equal(part, b'-')),
+        })
     }
 }
 
 /// Returns whether no byte is beyond ASCII.
 #[inline(always)]
 pub fn is_ascii(bytes: &[u8; 64]) -> bool {
-    let (parts, _) = bytes.as_chunks();
-    let all = parts.iter().fold(load(&[0; 16]), |all, part| vector::or(all, load(part)));
-    vector::at_least(all, 0x80) == 0
+    let [a, b, c, d] = quarters(bytes);
+    vector::at_least(vector::or(vector::or(a, b), vector::or(c, d)), 0x80) == 0
 }
 
 /// Returns the mask of the bytes that are not below `lowest`, which must not be zero.
 #[inline(always)]
 pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {
-    let (parts, _) = bytes.as_chunks();
-    parts.iter().rev().fold(0, |mask, part| mask << 16 | u64::from(vector::at_least(load(part), lowest)))
+    mask(quarters(bytes), |part| vector::at_least(part, lowest))
+}
+
+/// Returns the mask of the bytes that equal one of these three.
+#[inline(always)]
+pub fn equal_to_any(bytes: &[u8; 64], [a, b, c]: [u8; 3]) -> u64 {
+    let parts = quarters(bytes);
+    let equal = |byte| mask(parts, |part| vector::equal(part, byte));
+    equal(a) | equal(b) | equal(c)
+}
+
+/// Loads 64 bytes. Written out, because a compiler that saves space leaves a loop of four rounds as it is.
+#[inline(always)]
+fn quarters(bytes: &[u8; 64]) -> [vector::Vector; 4] {
+    match bytes.as_chunks() {
+        ([a, b, c, d], _) => [load(a), load(b), load(c), load(d)],
+        _ => [load(&[0; 16]); 4],
+    }
+}
+
+/// Joins the masks of the four parts of 64 bytes.
+#[inline(always)]
+fn mask([a, b, c, d]: [vector::Vector; 4], of_part: impl Fn(vector::Vector) -> u32) -> u64 {
+    u64::from(of_part(a) | of_part(b) << 16) | u64::from(of_part(c) | of_part(d) << 16) << 32
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]

@@ -49,7 +49,8 @@ pub fn rest_of_escape(text: &[u8], cut: usize) -> usize {
     const LONGEST: usize = 5;
     let near = cut.saturating_sub(LONGEST);
     let before = text.get(..cut).unwrap_or_default();
-    let Some(slash) = before.iter().skip(near).rposition(|&byte| byte == b'\\').map(|at| near + at) else { return 0 };
+    let end = before.get(near..).unwrap_or_default();
+    let Some(slash) = end.iter().rposition(|&byte| byte == b'\\').map(|at| near + at) else { return 0 };
     let run = before.iter().take(slash + 1).rev().take_while(|&&byte| byte == b'\\').count();
     if run % 2 == 0 {
         return 0;
@@ -122,9 +123,8 @@ impl PieceBuffer {
 
 #[inline(always)]
 fn has_backslash(strides: &[u8; 2 * STRIDE]) -> bool {
-    let (strides, _) = strides.as_chunks::<STRIDE>();
-    let masks = strides.iter().filter_map(|stride| Lanes::at_start_of(stride)).map(|stride| stride.equal(b'\\'));
-    masks.fold(0, |all, mask| all | mask) != 0
+    let in_stride = |stride: Option<Lanes>| stride.map_or(0, |bytes| bytes.equal(b'\\'));
+    in_stride(Lanes::at_start_of(strides)) | in_stride(Lanes::at_end_of(strides)) != 0
 }
 
 /// Fills the last bytes of a text, fewer than a stride, up with zeros.

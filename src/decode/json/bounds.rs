@@ -97,8 +97,8 @@ fn far_quote(mut before: &[u8]) -> Option<usize> {
     loop {
         let quote = memrchr(b'"', before)?;
         before = before.get(..quote)?;
-        let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
-        if slashes % 2 == 0 {
+        let slashes_start = before.iter().rposition(|&byte| byte != b'\\').map_or(0, |at| at + 1);
+        if (before.len() - slashes_start) % 2 == 0 {
             return Some(quote);
         }
     }

@@ -21,7 +21,7 @@ use crate::scan::unescape::unescape;
 use bounds::{closing_quote, is_scalar, opening_quote, value_len, value_start};
 
 /// The text of one JSON value, without white space around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<'a>(&'a [u8]);
 
 /// The text between the quotes of a JSON string, with its escapes.
@@ -89,6 +89,7 @@ impl<'a> Json<'a> {
     }
 
     /// Returns the members of an object, last to first.
+    #[inline(always)]
     pub fn members_back(self) -> MembersBack<'a> {
         MembersBack(ContainerWalk::new(if self.is_object() { self.inside() } else { &[] }))
     }
@@ -167,6 +168,7 @@ impl<'a> RawStr<'a> {
 }
 
 /// Returns the text without the byte order mark that it may begin with.
+#[inline(always)]
 pub fn without_byte_order_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
 }
@@ -194,6 +196,7 @@ impl<'a> ContainerWalk<'a> {
     }
 
     /// Returns whether the whole container has been walked. If its opening bracket is missing, that is never the case.
+    #[inline(always)]
     fn is_done(&self) -> bool {
         self.opened_by.map_or(self.rest.is_empty(), |bracket| self.rest.last() == Some(&bracket))
     }
@@ -202,11 +205,13 @@ impl<'a> ContainerWalk<'a> {
     ///
     /// A text that was cut may begin inside a string. The only quote that can then be mistaken for the start of a string is
     /// one right at the cut, and there is neither a bracket nor a comma before it.
+    #[inline(always)]
     fn may_end_here(&self) -> bool {
         self.opened_by.is_none_or(|bracket| self.rest.last().is_some_and(|&byte| byte == bracket || byte == b','))
     }
 
     /// Takes one step of an iterator. Returns `None` at the end and after an error.
+    #[inline(always)]
     fn step<T>(&mut self, take: impl FnOnce(&mut Self) -> Option<T>) -> Option<Result<T, Malformed>> {
         if self.failed || self.is_done() {
             return None;
@@ -224,6 +229,7 @@ impl<'a> ContainerWalk<'a> {
     }
 
     /// Takes the comma before an item, unless it is the first one.
+    #[inline(always)]
     fn separator(&mut self) -> Option<()> {
         if !self.at_first {
             self.rest = self.rest.strip_prefix(b",")?.trim_ascii_start();
@@ -231,6 +237,7 @@ impl<'a> ContainerWalk<'a> {
         Some(())
     }
 
+    #[inline(always)]
     fn separator_back(&mut self) -> Option<()> {
         if !self.at_first {
             self.rest = self.rest.strip_suffix(b",")?.trim_ascii_end();
@@ -247,6 +254,7 @@ impl<'a> ContainerWalk<'a> {
         Some(RawStr(name))
     }
 
+    #[inline(always)]
     fn value(&mut self) -> Option<Json<'a>> {
         let len = value_len(self.rest)?;
         let (value, rest) = self.rest.split_at_checked(len)?;
@@ -269,6 +277,7 @@ impl<'a> ContainerWalk<'a> {
         Some((self.string_back()?, value))
     }
 
+    #[inline(always)]
     fn string_back(&mut self) -> Option<RawStr<'a>> {
         let before = self.rest.strip_suffix(b"\"")?;
         let (rest, string) = before.split_at_checked(opening_quote(before)?)?;
@@ -282,6 +291,7 @@ pub struct Members<'a>(ContainerWalk<'a>);
 
 impl<'a> Members<'a> {
     /// Walks the members of an object, given the start of its text.
+    #[inline(always)]
     pub fn at_start_of(text: &'a [u8]) -> Option<Self> {
         let text = without_byte_order_mark(text).trim_ascii_start();
         text.strip_prefix(b"{").map(|inside| Self(ContainerWalk::new(inside)))
@@ -293,6 +303,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the value of the member whose name was read.
+    #[inline(always)]
     pub fn value(&mut self) -> Option<Json<'a>> {
         self.0.at_first = false;
         self.0.value()
@@ -307,6 +318,7 @@ impl<'a> Members<'a> {
 
 impl<'a> Elements<'a> {
     /// Walks the elements of an array, given the start of its text.
+    #[inline(always)]
     pub fn at_start_of(text: &'a [u8]) -> Option<Self> {
         text.strip_prefix(b"[").map(|inside| Self(ContainerWalk::new(inside)))
     }
@@ -317,6 +329,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the text from the next element on. Its end is not searched for.
+    #[inline(always)]
     pub fn next_start(&self) -> Option<&'a [u8]> {
         let mut walk = self.0;
         walk.separator()?;
@@ -365,6 +378,7 @@ impl<'a> MembersBack<'a> {
 impl<'a> Iterator for MembersBack<'a> {
     type Item = Result<(RawStr<'a>, Json<'a>), Malformed>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.0.step(ContainerWalk::member_back)
     }
