@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::detect::score::Score;
+use crate::detect::window::Sequence;
 use crate::link::outbox::put;
 
 /// A simulated Envoy with workers and a main thread, whose agents call all the time.
@@ -181,7 +182,7 @@ fn a_full_buffer_is_reported_in_parts_that_the_sidecar_accepts() {
         let agent = format!("{agent:0128}");
         worker.observations.borrow_mut().count_request(&agent, host.now_ms());
         for _ in 0..40 {
-            worker.observations.borrow_mut().add_score(&agent, &Score::default(), host.now_ms());
+            worker.observations.borrow_mut().add_score(&agent, (&Score::default(), Sequence(0)), host.now_ms());
         }
     }
     link.tick(&host);
