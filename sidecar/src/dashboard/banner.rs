@@ -92,15 +92,15 @@ fn rows(matches: &[Match], tools: &str) -> Markup {
     html! {
         @for one in matches {
             tr {
-                td.numbers { (one.calls_ago) }
-                td.numbers { (duration(one.age_ms)) }
-                td.numbers { (distance(one.prompt_distance)) }
-                td.numbers { (distance(one.response_distance)) }
-                td {
+                td.numbers data-label="Calls ago" { (one.calls_ago) }
+                td.numbers data-label="Age" { (duration(one.age_ms)) }
+                td.numbers data-label="Prompt" { (distance(one.prompt_distance)) }
+                td.numbers data-label="Response" { (distance(one.response_distance)) }
+                td data-label="Tool call" {
                     @if one.same_tool_call { "same: " bdi { (if tools.is_empty() { "unnamed" } else { tools }) } }
                     @else { "–" }
                 }
-                td.id { bdi { (one.prompt_hash) } }
+                td.id data-label="Fingerprint" { bdi { (one.prompt_hash) } }
             }
         }
     }

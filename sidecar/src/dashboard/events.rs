@@ -92,7 +92,7 @@ pub(super) fn table(events: &[Event], now_ms: Millis, agents: Agents) -> Markup 
                         @else { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
                     }
                 }
-                td { bdi { (event.body.actor) } }
+                td data-label="By" { bdi { (event.body.actor) } }
                 td.why { (why(event)) }
             }
         }

@@ -32,8 +32,8 @@ fn rows(stops: &[SessionStop], visitor: &Visitor, now_ms: Millis) -> Markup {
             tr id={ "session-" (stop.session_key) } {
                 td.why { bdi { (session_name(stop.session_id.as_deref(), &stop.session_key)) } }
                 td.why { bdi { (stop.reason) } }
-                td { (ago(stop.stopped_ms, now_ms)) }
-                td.numbers { (clock(stop.until_ms)) }
+                td data-label="Since" { (ago(stop.stopped_ms, now_ms)) }
+                td.numbers data-label="Until" { (clock(stop.until_ms)) }
                 td { @if visitor.who.may_change() { (resume_form(stop, visitor)) } }
             }
         }
