@@ -275,6 +275,11 @@ pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Re
     }
 }
 
+/// Shows the rules when somebody reloads the address of one of their forms.
+pub(super) async fn reloaded() -> Redirect {
+    Redirect::to("/alerts")
+}
+
 pub(super) async fn test(State(dashboard): State<Dashboard>, Path(id): Path<String>, _: Form) -> Result<Redirect> {
     let delivery = dashboard.alerts.test(&id).await?;
     let did = if delivery.status == DeliveryStatus::Delivered { "arrived" } else { "failed" };

@@ -173,7 +173,7 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     // Browsers also use HTTPS if a proxy in front of the sidecar does TLS.
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
     let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
-    let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
+    let app = crate::dashboard::beside(api::router(App::new(Arc::clone(&service), alerts)), pages);
     let app = match &telemetry {
         Some(telemetry) => telemetry.trace(app),
         None => app,

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{OPERATOR, Sidecar};
 use driver::Driver;
 
+mod addresses;
 mod driver;
 mod hostile;
 mod live;
