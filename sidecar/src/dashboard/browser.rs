@@ -13,21 +13,28 @@ use maud::{Markup, html};
 use super::error::Result;
 use super::layout::{self, Page};
 use super::login::local;
+use super::people::{Person, admit};
 use super::visitor::Visitor;
 use super::{Dashboard, secured};
 use crate::api::problem::Detail;
 
 /// Answers a request, with a page if the client is a browser.
-pub(super) async fn answer(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
-    if !is_browser(request.headers()) {
-        return next.run(request).await;
-    }
-    if request.extensions().get::<MatchedPath>().is_none() {
-        return secured(unknown(&dashboard, request).await.into_response());
-    }
-    let mut response = next.run(request).await;
+pub(super) async fn answer(State(dashboard): State<Dashboard>, mut request: Request, next: Next) -> Response {
+    let admitted = dashboard.trusted_users.as_deref().map_or(Ok(()), |users| admit(users, &mut request));
+    // A proxy that names a person may also send a token of its own.
+    let has_token = request.headers().contains_key(header::AUTHORIZATION);
+    let is_person = request.extensions().get::<Person>().is_some();
+    let is_browser = accepts_html(request.headers()) && (is_person || !has_token);
+    let mut response = match admitted {
+        Err(problem) => secured(problem.into_response()),
+        Ok(()) if is_browser && request.extensions().get::<MatchedPath>().is_none() => {
+            return secured(unknown(&dashboard, request).await.into_response());
+        }
+        Ok(()) => next.run(request).await,
+    };
     match response.extensions_mut().remove::<Detail>() {
         None => response,
+        Some(_) if !is_browser => response,
         Some(Detail(detail)) => {
             let (status, retry_after) = (response.status(), response.headers().get(header::RETRY_AFTER).cloned());
             let mut shown = (status, problem(status, &detail)).into_response();
@@ -37,10 +44,10 @@ pub(super) async fn answer(State(dashboard): State<Dashboard>, request: Request,
     }
 }
 
-fn is_browser(headers: &HeaderMap) -> bool {
+fn accepts_html(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut types = accepted.flat_map(|value| value.split([',', ';'])).map(str::trim);
-    types.any(|one| one.eq_ignore_ascii_case("text/html")) && !headers.contains_key(header::AUTHORIZATION)
+    types.any(|one| one.eq_ignore_ascii_case("text/html"))
 }
 
 /// Answers a request for an address that does not exist. Only visitors who are signed in learn that.
@@ -66,7 +73,9 @@ fn problem(status: StatusCode, detail: &str) -> Markup {
         html! {
             h1 { (title) }
             p.notice.bad role="alert" { (detail) }
-            p { "This address belongs to the API, for which programs use a token." }
+            @if status == StatusCode::UNAUTHORIZED {
+                p { "This address belongs to the API, for which programs use a token." }
+            }
             p { a href="/" { "Open the dashboard" } }
         },
     )

@@ -35,12 +35,15 @@ mod layout;
 mod live;
 mod login;
 mod pause;
+mod people;
 mod query;
 mod sessions;
 mod show;
 mod timeline;
 mod tools;
 mod visitor;
+
+pub use people::TrustedUsers;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                                        connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -53,12 +56,19 @@ pub struct Dashboard {
     failures: Arc<Failures>,
     /// Whether browsers use HTTPS, here or at a proxy. Cookies are then bound to it.
     is_https: bool,
+    /// Who may name the person that sends a request. `None` if nobody may.
+    trusted_users: Option<Arc<TrustedUsers>>,
 }
 
 impl Dashboard {
     /// Creates the dashboard of this service and its alerts.
     pub fn new(service: Arc<Service>, alerts: Arc<Alerts>, is_https: bool) -> Self {
-        Self { service, alerts, failures: Arc::default(), is_https }
+        Self { service, alerts, failures: Arc::default(), is_https, trusted_users: None }
+    }
+
+    /// Believes a proxy that names the person who has signed in there.
+    pub fn trusting(self, users: Option<TrustedUsers>) -> Self {
+        Self { trusted_users: users.map(Arc::new), ..self }
     }
 }
 

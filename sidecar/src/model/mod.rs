@@ -11,12 +11,14 @@ use agent_kill_switch::wire::{self, Action, AgentPolicy, AnswerLoop, Counting, T
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+mod actor;
 mod alert;
 mod pause;
 mod policy_rule;
 mod session;
 mod words;
 
+pub use actor::actor_name;
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;

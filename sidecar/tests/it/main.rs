@@ -42,3 +42,4 @@ mod support;
 mod sync;
 mod telemetry;
 mod transfer;
+mod trusted_users;

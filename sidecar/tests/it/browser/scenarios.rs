@@ -109,7 +109,7 @@ async fn an_inactive_agent_says_who_switched_it_off() {
     let banner = browser.text(".banner").await;
     for part in [
         "Deactivated by Kill Switch",
-        "kill_switch",
+        "By the kill switch",
         "the same prompt",
         "13",
         "read_file",
