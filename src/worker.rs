@@ -19,9 +19,10 @@ pub struct Worker {
     /// The time of the root's last tick, in milliseconds since 1970. It is exact enough to tell when an agent was last
     /// seen, and costs no host call.
     pub ticked_ms: Cell<u64>,
-    /// How much larger the time since 1970 was than the steady time at the root's last tick, in milliseconds. It costs no
-    /// host call to compute one from the other.
-    pub clock_ahead_ms: Cell<u64>,
+    /// How much larger the time since 1970 was than the steady time at the root's last tick, in nanoseconds. It costs no
+    /// host call to compute one from the other. Milliseconds would not do: they are rounded, so the workers of an Envoy
+    /// would differ by one, and their calls could not be put in order.
+    pub clock_ahead_ns: Cell<u64>,
     /// What is reported to the sidecar every now and then.
     pub observations: RefCell<ObservationBuffer>,
     /// The calls and answers that the sidecar is told of several times a second.
@@ -43,7 +44,7 @@ impl Worker {
             envoy,
             round: Cell::new(None),
             ticked_ms: Cell::new(0),
-            clock_ahead_ms: Cell::new(0),
+            clock_ahead_ns: Cell::new(0),
             observations: RefCell::default(),
             entries,
             spare: RefCell::default(),
@@ -52,9 +53,9 @@ impl Worker {
 
     /// Reads the clock. Called with every tick of the root.
     pub fn read_clock(&self, host: &impl Host) {
-        let now_ms = host.now_ms();
-        self.ticked_ms.set(now_ms);
-        self.clock_ahead_ms.set(now_ms.wrapping_sub(host.steady_ms()));
+        let now_ns = host.now_ns();
+        self.ticked_ms.set(now_ns / 1_000_000);
+        self.clock_ahead_ns.set(now_ns.wrapping_sub(host.steady_ns()));
     }
 
     /// Takes a fingerprinter that holds no text.

@@ -233,16 +233,14 @@ impl Remote {
         .await
     }
 
-    /// Waits until at least `count` scores of an agent have arrived, and returns all of them, oldest first.
+    /// Waits until at least `count` scores of an agent have arrived, and returns all of them as the sidecar orders them.
     pub async fn scores(&self, agent: &str, count: usize) -> Vec<Value> {
         let (what, path) = (format!("{count} scores of {agent}"), format!("{}/scores?limit=1000", agent_path(agent)));
-        let mut scores = wait_until_some(&what, SOON, || async {
+        wait_until_some(&what, SOON, || async {
             let scores = self.api_ok("GET", &path, None).await["scores"].as_array().cloned().unwrap_or_default();
             Some(scores).filter(|scores| scores.len() >= count)
         })
-        .await;
-        scores.sort_by(|one, other| one["at"].as_str().cmp(&other["at"].as_str()));
-        scores
+        .await
     }
 
     /// Waits until every Envoy has applied the sidecar's latest policies.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::GRACE_MS;
 use super::backoff::Backoff;
 use crate::detect::score::Score;
+use crate::detect::window::Sequence;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::wire::{AgentObservation, Observations, Repetition, ScoreSample};
 use crate::worker::Worker;
@@ -45,12 +46,12 @@ impl ObservationBuffer {
     }
 
     /// Adds the score of a call.
-    pub fn add_score(&mut self, agent_id: &str, score: &Score, at_ms: u64) {
+    pub fn add_score(&mut self, agent_id: &str, (score, Sequence(sequence)): (&Score, Sequence), at_ms: u64) {
         let Some(agent) = self.entry(agent_id) else { return };
         if agent.scores.len() == MAX_SCORES {
             agent.scores.remove(0);
         }
-        agent.scores.push(ScoreSample { at_ms, score: score.value(), signals: score.signals });
+        agent.scores.push(ScoreSample { at_ms, sequence, score: score.value(), signals: score.signals });
     }
 
     /// Adds an answer in which the model repeats itself.

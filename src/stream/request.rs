@@ -239,8 +239,9 @@ impl Stream {
                     scored.told = self.worker.entries.borrow_mut().add_call(known, kind, call, &scored.score);
                 }
                 if scored.treatment != Treatment::Ignored {
-                    let at_ms = now_ms.wrapping_add(self.worker.clock_ahead_ms.get());
-                    self.worker.observations.borrow_mut().add_score(agent.id(), &scored.score, at_ms);
+                    let at_ms = started_ns.wrapping_add(self.worker.clock_ahead_ns.get()) / 1_000_000;
+                    let numbered = (&scored.score, scored.sequence);
+                    self.worker.observations.borrow_mut().add_score(agent.id(), numbered, at_ms);
                     host.set_property(SCORE_PROPERTY, &scored.score.to_string());
                 }
                 match scored.verdict {

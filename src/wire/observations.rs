@@ -9,6 +9,9 @@ use super::{Repetition, Signals};
 pub struct ScoreSample {
     /// When the call came, in milliseconds since 1970.
     pub at_ms: u64,
+    /// The number of the call in its window, which orders calls of the same millisecond.
+    #[serde(default)]
+    pub sequence: u32,
     /// The score.
     pub score: f64,
     /// The counts behind the score.

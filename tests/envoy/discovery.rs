@@ -28,7 +28,7 @@ fn an_unknown_agent_appears_with_the_kill_switch_off() {
 }
 
 #[test]
-fn scores_arrive_with_their_signals() {
+fn scores_of_all_workers_are_in_the_order_of_the_calls_and_have_their_signals() {
     run(async {
         let mesh = MESH.get().await;
         mesh.enable("scored", json!({})).await;
@@ -38,6 +38,7 @@ fn scores_arrive_with_their_signals() {
         let told: Vec<[f64; 4]> = scores.iter().map(|score| parts.map(|part| score[part].as_f64().unwrap())).collect();
         let last = told.last().unwrap();
         assert_eq!(last, &[13.0, 5.0, 4.0, 0.0], "{told:?}");
+        assert!(told.is_sorted_by(|[before, ..], [after, ..]| before < after), "{told:?}");
         for [score, prompts, responses, tools] in &told {
             assert_eq!(*score, prompts + 2.0 * responses + 1.5 * tools, "{told:?}");
         }

@@ -6,7 +6,7 @@ use agent_kill_switch::printable::printable;
 use agent_kill_switch::wire::Scope;
 use serde_json::{Map, Value};
 
-use crate::model::{Delivery, NoticeKind};
+use crate::model::{Delivery, NoticeKind, actor_name};
 
 /// The text of a notice.
 pub(super) struct Message {
@@ -157,7 +157,7 @@ pub(crate) fn session_name(data: &Map<String, Value>) -> Option<&str> {
 fn actor(data: &Map<String, Value>) -> String {
     let text = |member: &str| data.get(member).and_then(Value::as_str).unwrap_or_default();
     match (text("by"), text("actor")) {
-        ("", actor) => actor.to_owned(),
-        (by, actor) => format!("{by} ({actor})"),
+        ("", actor) => actor_name(actor).to_owned(),
+        (by, actor) => format!("{by} ({})", actor_name(actor)),
     }
 }

@@ -85,7 +85,7 @@ struct ScoreView {
 }
 
 impl From<ScoreSample> for ScoreView {
-    fn from(ScoreSample { at_ms, score, signals }: ScoreSample) -> Self {
+    fn from(ScoreSample { at_ms, score, signals, .. }: ScoreSample) -> Self {
         Self { at: rfc3339(at_ms), score, signals }
     }
 }

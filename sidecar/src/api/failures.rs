@@ -69,6 +69,15 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// The address of the connection, as an extension of the request. Behind a proxy, it is the address of the proxy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub IpAddr);
+
+/// Returns the address of the connection, whatever headers say about the client behind it.
+pub(crate) fn peer_address(request: &Request) -> IpAddr {
+    request.extensions().get::<Peer>().map_or_else(|| client_address(request), |peer| peer.0.to_canonical())
+}
+
 /// Returns the address of the client. Requests that did not arrive on a socket count as coming from loopback.
 pub(crate) fn client_address(request: &Request) -> IpAddr {
     let info = request.extensions().get::<ConnectInfo<SocketAddr>>();

@@ -2,9 +2,9 @@
 //!
 //! Errors of the database are logged, not shown: the client only learns whether and when to try again.
 
-use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Serialize;
 
 use crate::service::Error;
@@ -24,6 +24,10 @@ pub(crate) struct Problem {
     #[serde(skip)]
     retry_after_s: Option<u64>,
 }
+
+/// What is wrong, as an extension of the response. The dashboard shows it to a browser as a page.
+#[derive(Clone)]
+pub(crate) struct Detail(pub String);
 
 pub(super) type Result<T> = std::result::Result<T, Problem>;
 
@@ -80,8 +84,8 @@ impl From<Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after = self.retry_after_s;
-        let mut response = (status, Json(self)).into_response();
+        let (retry_after, detail) = (self.retry_after_s, Detail(self.detail.clone()));
+        let mut response = (status, Extension(detail), Json(self)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::UNAUTHORIZED {

@@ -218,10 +218,10 @@ fn deliveries(history: &[Delivery], rules: &[AlertRule], now_ms: Millis) -> Mark
                         " " a href=(agent_path(&one.agent_id)) { bdi { (one.agent_id) } }
                     }
                 }
-                td { bdi { (title(rules, &one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
+                td data-label="To" { bdi { (title(rules, &one.rule_id)) } span.faint { " " (one.channel.as_str()) } }
                 td { (outcome(one, now_ms)) }
-                td.numbers { (one.attempts) }
-                td.numbers { @if let Some(ms) = one.last_latency_ms { (ms) " ms" } }
+                td.numbers data-label="Attempts" { (one.attempts) }
+                @if let Some(ms) = one.last_latency_ms { td.numbers data-label="Latency" { (ms) " ms" } } @else { td {} }
             }
         }
     };
@@ -273,6 +273,11 @@ pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Re
             Ok((status, render(&dashboard, &visitor, &feedback).await?).into_response())
         }
     }
+}
+
+/// Shows the rules when somebody reloads the address of one of their forms.
+pub(super) async fn reloaded() -> Redirect {
+    Redirect::to("/alerts")
 }
 
 pub(super) async fn test(State(dashboard): State<Dashboard>, Path(id): Path<String>, _: Form) -> Result<Redirect> {

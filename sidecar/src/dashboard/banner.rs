@@ -10,7 +10,7 @@ use super::show::{ago, duration, number, table};
 use super::tools::hint;
 use super::visitor::Visitor;
 use crate::alerts::tools;
-use crate::model::{Agent, Event, Millis};
+use crate::model::{Agent, Event, Millis, actor_name};
 
 /// Shows why an agent is inactive, and the form that activates it. `event` is the event that deactivated it.
 pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, now_ms: Millis) -> Markup {
@@ -41,8 +41,8 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
 
 fn actor(event: &Event) -> String {
     match event.body.detail.get("by").and_then(Value::as_str) {
-        Some(by) => format!("{by} ({})", event.body.actor),
-        None => event.body.actor.clone(),
+        Some(by) => format!("{by} ({})", actor_name(&event.body.actor)),
+        None => actor_name(&event.body.actor).to_owned(),
     }
 }
 
@@ -93,15 +93,15 @@ fn rows(matches: &[Match], tools: &str) -> Markup {
     html! {
         @for one in matches {
             tr {
-                td.numbers { (one.calls_ago) }
-                td.numbers { (duration(one.age_ms)) }
-                td.numbers { (distance(one.prompt_distance)) }
-                td.numbers { (distance(one.response_distance)) }
-                td {
+                td.numbers data-label="Calls ago" { (one.calls_ago) }
+                td.numbers data-label="Age" { (duration(one.age_ms)) }
+                td.numbers data-label="Prompt" { (distance(one.prompt_distance)) }
+                td.numbers data-label="Response" { (distance(one.response_distance)) }
+                td data-label="Tool call" {
                     @if one.same_tool_call { "same: " bdi { (if tools.is_empty() { "unnamed" } else { tools }) } }
                     @else { "–" }
                 }
-                td.id { bdi { (one.prompt_hash) } }
+                td.id data-label="Fingerprint" { bdi { (one.prompt_hash) } }
             }
         }
     }

@@ -47,8 +47,8 @@ fn rows(envoys: &[EnvoyView], current: u64, now_ms: Millis) -> Markup {
                     @if envoy.connected { span.badge.active { "● Connected" } }
                     @else { span.badge.inactive { "○ Disconnected" } }
                 }
-                td.numbers { (applied(envoy.applied_rev, current)) }
-                td { (ago(envoy.last_seen_ms, now_ms)) }
+                td.numbers data-label="Applied revision" { (applied(envoy.applied_rev, current)) }
+                td data-label="Last seen" { (ago(envoy.last_seen_ms, now_ms)) }
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{Dashboard, show};
 use crate::alerts::session_name;
 use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
-use crate::model::{Event, EventType, Millis};
+use crate::model::{Event, EventType, Millis, actor_name};
 use crate::store::{EventQuery, EventRange};
 
 const PAGE: u32 = 100;
@@ -92,7 +92,7 @@ pub(super) fn table(events: &[Event], now_ms: Millis, agents: Agents) -> Markup 
                         @else { a href=(agent_path(&event.body.agent_id)) { bdi { (event.body.agent_id) } } }
                     }
                 }
-                td { bdi { (event.body.actor) } }
+                td data-label="By" { bdi { (actor_name(&event.body.actor)) } }
                 td.why { (why(event)) }
             }
         }

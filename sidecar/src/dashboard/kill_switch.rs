@@ -118,7 +118,8 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
     let size = text("window_size").parse().ok().filter(|size| (MIN_WINDOW_SIZE..=MAX_WINDOW_SIZE).contains(size));
     html! {
         (whole("window_size", "Window size", (MIN_WINDOW_SIZE, MAX_WINDOW_SIZE), html! {
-            "How many calls are compared, including the current one: " (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
+            "How many of the agent's latest calls are compared with each other, including the current one: from "
+            (MIN_WINDOW_SIZE) " to " (MAX_WINDOW_SIZE) "."
         }))
         div.field {
             label for="threshold" { "Threshold" }
@@ -126,75 +127,94 @@ fn settings(agent: &Agent, feedback: &AgentFeedback, may_change: bool) -> Markup
                 required value=(text("threshold")) aria-describedby="threshold_hint"
                 aria-invalid=[feedback.invalid("threshold")] disabled[!may_change];
             p.hint #threshold_hint {
-                "A score above this is a loop. Must be above 0"
+                "A call whose score is above the threshold is a loop. Each similar prompt adds 1 to the score, each similar "
+                "response 2, and each repeated tool call 1.5. The threshold must be above 0"
                 @if let Some(highest) = size.map(highest_score) {
                     " and below " strong #highest { (number(highest)) } ", the highest score this window can reach"
                 }
-                ". The score is similar prompts × 1 + similar responses × 2 + repeated tool calls × 1.5."
+                "."
             }
         }
-        div.field {
-            label for="action" { "Action" }
-            (choice("action", text("action"), may_change, &ACTIONS))
-            p.hint #action_hint { "What happens when a loop is detected." }
-        }
-        div.field {
-            label for="counting" { "Counting" }
-            (choice("counting", text("counting"), may_change, &COUNTINGS))
-            p.hint #counting_hint { "Which repeated calls count towards the score." }
-        }
-        (whole("retry_after_seconds", "Block for (seconds)", (1, MAX_RETRY_AFTER_SECONDS), html! {
-            "Only used with the action block: 1 to " (MAX_RETRY_AFTER_SECONDS) "."
+        (choice("action", "What happens when a loop is detected", text("action"), may_change, &ACTIONS))
+        (whole("retry_after_seconds", "Refuse calls for (seconds)", (1, MAX_RETRY_AFTER_SECONDS), html! {
+            "Only used with \u{201c}Refuse calls for a while\u{201d}: from 1 to " (MAX_RETRY_AFTER_SECONDS) "."
         }))
-        div.field {
-            label for="scope" { "What a loop stops" }
-            (choice("scope", text("scope"), may_change, &SCOPES))
-            p.hint #scope_hint {
-                "Choose the conversation if this agent serves many users at once: the others then go on."
-            }
-        }
+        (choice("counting", "Which repeats count", text("counting"), may_change, &COUNTINGS))
+        (choice("scope", "What a loop stops", text("scope"), may_change, &SCOPES))
         (whole("session_stop_seconds", "Stop a conversation for (seconds)", (1, MAX_SESSION_STOP_SECONDS), html! {
-            "Only used if a loop stops the conversation: 1 to " (MAX_SESSION_STOP_SECONDS) "."
+            "Only used if a loop stops only its conversation: from 1 to " (MAX_SESSION_STOP_SECONDS) "."
         }))
         (whole("escalate_after", "Deactivate the agent after (conversations)", (0, MAX_STOPPED_SESSIONS), html! {
-            "If this many conversations are stopped within an hour, the agent is deactivated: 0 (never) to "
-            (MAX_STOPPED_SESSIONS) "."
+            "If this many conversations are stopped within an hour, the whole agent is deactivated: from 1 to "
+            (MAX_STOPPED_SESSIONS) ". With 0 this never happens."
         }))
-        (whole("idle_reset_seconds", "Start afresh after a silence of (seconds)", (0, MAX_IDLE_RESET_SECONDS), html! {
-            "Calls from before a longer silence are not compared with the next one: 0 (always compare) to "
-            (MAX_IDLE_RESET_SECONDS) "."
+        (whole("idle_reset_seconds", "Begin a new run after a silence of (seconds)", (0, MAX_IDLE_RESET_SECONDS), html! {
+            "If the agent makes no call for longer than this, its next call is not compared with the calls before the "
+            "silence: up to " (MAX_IDLE_RESET_SECONDS) ". With 0, calls are compared however long the silence was."
         }))
-        div.field {
-            label for="answer_loop" { "A loop inside one answer" }
-            (choice("answer_loop", text("answer_loop"), may_change, &ANSWER_LOOPS))
-            p.hint #answer_loop_hint {
-                "What happens when the model repeats itself word for word within one answer. After a cut, the action above "
-                "follows."
-            }
-        }
+        (choice(
+            "answer_loop", "When the model repeats itself word for word within one answer", text("answer_loop"), may_change,
+            &ANSWER_LOOPS
+        ))
         (tools::fieldset(&agent.policy.tools, feedback.typed.as_ref(), may_change))
     }
 }
 
-const ACTIONS: [(&str, &str); 3] = [
-    ("deactivate", "deactivate (refuse calls until activated)"),
-    ("block", "block (refuse calls for a while)"),
-    ("observe", "observe (only record it)"),
+/// A value that a setting can have, in a few words, and what it does.
+type Choice = (&'static str, &'static str, &'static str);
+
+const ACTIONS: [Choice; 3] = [
+    ("deactivate", "Deactivate the agent", "All its calls are refused until a person activates it again."),
+    (
+        "block",
+        "Refuse calls for a while",
+        "Calls are refused for the number of seconds below. Then the agent may go on, with an empty window.",
+    ),
+    (
+        "observe",
+        "Only record it",
+        "No call is refused. The loop is listed under Events, so you can try settings safely.",
+    ),
 ];
-const COUNTINGS: [(&str, &str); 2] =
-    [("progress", "progress (repeats that bring nothing new)"), ("literal", "literal (every repeat)")];
+const COUNTINGS: [Choice; 2] = [
+    (
+        "progress",
+        "Repeats that bring nothing new",
+        "A repeated call counts only if it got the agent nowhere, such as the same tool call with the same result.",
+    ),
+    (
+        "literal",
+        "Every repeat",
+        "Every similar prompt, similar response and repeated tool call counts, even if the agent makes progress.",
+    ),
+];
+const SCOPES: [Choice; 2] = [
+    ("agent", "The whole agent", "All conversations of the agent are stopped."),
+    (
+        "session",
+        "Only the conversation",
+        "The agent's other conversations go on. Choose this if the agent serves many users at once.",
+    ),
+];
+const ANSWER_LOOPS: [Choice; 3] = [
+    ("off", "Do not look for it", "Answers are not searched for repetitions."),
+    ("observe", "Only record it", "The answer is passed on in full, and the repetition is listed under Events."),
+    ("cut", "End the answer", "The answer is cut off, and then the same happens as for any other loop (see above)."),
+];
 
-const SCOPES: [(&str, &str); 2] =
-    [("agent", "agent (the whole agent)"), ("session", "session (only the conversation)")];
-
-const ANSWER_LOOPS: [(&str, &str); 3] =
-    [("off", "off (do not look for it)"), ("observe", "observe (only record it)"), ("cut", "cut (end the answer)")];
-
-fn choice(name: &str, chosen: &str, may_change: bool, options: &[(&str, &str)]) -> Markup {
+/// Shows the values that a setting can have, each with what it does and with its name in the API and in policy files.
+fn choice(name: &str, label: &str, chosen: &str, may_change: bool, choices: &[Choice]) -> Markup {
     html! {
-        select id=(name) name=(name) aria-describedby={ (name) "_hint" } disabled[!may_change] {
-            @for (value, label) in options {
-                option value=(value) selected[*value == chosen] { (label) }
+        fieldset.field id=(name) disabled[!may_change] {
+            legend { (label) }
+            @for (value, title, explanation) in choices {
+                @let id = format!("{name}_{value}");
+                div.choice {
+                    input id=(id) type="radio" name=(name) value=(value) checked[*value == chosen]
+                        aria-describedby={ (id) "_hint" };
+                    label for=(id) { (title) " " code.faint { (value) } }
+                    p.hint id={ (id) "_hint" } { (explanation) }
+                }
             }
         }
     }

@@ -39,7 +39,7 @@ impl Page<'_> {
                         form.inline method="post" action="/logout" {
                             (form_key(self.visitor))
                             span.who { (self.visitor.who.name) @if !self.visitor.who.may_change() { " (read only)" } }
-                            button.quiet type="submit" { "Sign out" }
+                            @if self.visitor.cookie.is_some() { button.quiet type="submit" { "Sign out" } }
                         }
                     }
                 }

@@ -37,7 +37,9 @@ pub(super) async fn stream(State(dashboard): State<Dashboard>, visitor: Result<V
                 }
                 sleep(PAUSE).await;
                 // Ends the stream of a visitor who has signed out in another window.
-                service.session(&cookie).await.ok()??;
+                if let Some(cookie) = &cookie {
+                    service.session(cookie).await.ok()??;
+                }
             }
             let name = if is_first { "hello" } else { "change" };
             let beat = heartbeat.borrow_and_update().to_string();

@@ -98,7 +98,9 @@ pub(super) fn local(next: &str) -> &str {
 
 pub(super) async fn sign_out(State(dashboard): State<Dashboard>, request: Request) -> Result<Response> {
     let form = Form::of_any_visitor(request, &dashboard).await?;
-    dashboard.service.sign_out(&form.visitor.cookie).await?;
+    if let Some(cookie) = &form.visitor.cookie {
+        dashboard.service.sign_out(cookie).await?;
+    }
     Ok((dashboard.set_cookie(dashboard.session_cookie(), "", 0), Redirect::to("/login")).into_response())
 }
 

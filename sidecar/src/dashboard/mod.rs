@@ -10,8 +10,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
 
 use crate::alerts::Alerts;
@@ -24,6 +24,7 @@ mod agents;
 mod alerts;
 mod assets;
 mod banner;
+mod browser;
 mod envoys;
 mod error;
 mod events;
@@ -35,12 +36,15 @@ mod layout;
 mod live;
 mod login;
 mod pause;
+mod people;
 mod query;
 mod sessions;
 mod show;
 mod timeline;
 mod tools;
 mod visitor;
+
+pub use people::TrustedUsers;
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                                        connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -53,41 +57,54 @@ pub struct Dashboard {
     failures: Arc<Failures>,
     /// Whether browsers use HTTPS, here or at a proxy. Cookies are then bound to it.
     is_https: bool,
+    /// Who may name the person that sends a request. `None` if nobody may.
+    trusted_users: Option<Arc<TrustedUsers>>,
 }
 
 impl Dashboard {
     /// Creates the dashboard of this service and its alerts.
     pub fn new(service: Arc<Service>, alerts: Arc<Alerts>, is_https: bool) -> Self {
-        Self { service, alerts, failures: Arc::default(), is_https }
+        Self { service, alerts, failures: Arc::default(), is_https, trusted_users: None }
+    }
+
+    /// Believes a proxy that names the person who has signed in there.
+    pub fn trusting(self, users: Option<TrustedUsers>) -> Self {
+        Self { trusted_users: users.map(Arc::new), ..self }
     }
 }
 
-/// Returns the router for all pages and forms.
+/// Adds the dashboard to the router of the API. Browsers then get pages instead of the API's problem details.
+pub fn beside(api: Router, dashboard: Dashboard) -> Router {
+    api.merge(router(dashboard.clone())).layer(from_fn_with_state(dashboard, browser::answer))
+}
+
+/// Returns the router for all pages and forms. Somebody who reloads the address of a form is led to the form's page.
 pub fn router(dashboard: Dashboard) -> Router {
     Router::new()
         .route("/", get(agents::list))
-        .route("/bulk/deactivate", post(agents::deactivate))
-        .route("/bulk/undo", post(agents::undo))
+        .route("/agents", get(agents::list))
+        .route("/bulk/deactivate", post(agents::deactivate).get(home))
+        .route("/bulk/undo", post(agents::undo).get(home))
         .route("/agents/{agent_id}", get(agent::page))
         .route("/agents/{agent_id}/kill-switch", post(agent::toggle).get(agent::reloaded))
         .route("/agents/{agent_id}/settings", post(agent::save).get(agent::reloaded))
         .route("/agents/{agent_id}/preview", post(agent::preview).get(agent::reloaded))
         .route("/agents/{agent_id}/tools", post(tools::ignore).get(agent::reloaded))
-        .route("/agents/{agent_id}/activate", post(agent::activate))
-        .route("/agents/{agent_id}/deactivate", post(agent::deactivate))
-        .route("/agents/{agent_id}/sessions/{session_key}/resume", post(sessions::resume))
+        .route("/agents/{agent_id}/activate", post(agent::activate).get(agent::reloaded))
+        .route("/agents/{agent_id}/deactivate", post(agent::deactivate).get(agent::reloaded))
+        .route("/agents/{agent_id}/sessions/{session_key}/resume", post(sessions::resume).get(sessions::reloaded))
         .route("/alerts", get(alerts::page).post(alerts::create))
-        .route("/alerts/{rule_id}/test", post(alerts::test))
-        .route("/alerts/{rule_id}/switch", post(alerts::switch))
-        .route("/alerts/{rule_id}/delete", post(alerts::delete))
+        .route("/alerts/{rule_id}/test", post(alerts::test).get(alerts::reloaded))
+        .route("/alerts/{rule_id}/switch", post(alerts::switch).get(alerts::reloaded))
+        .route("/alerts/{rule_id}/delete", post(alerts::delete).get(alerts::reloaded))
         .route("/events", get(events::page))
         .route("/events/export", get(export::export))
         .route("/envoys", get(envoys::page))
-        .route("/pause", post(pause::pause))
-        .route("/resume", post(pause::resume))
+        .route("/pause", post(pause::pause).get(home))
+        .route("/resume", post(pause::resume).get(home))
         .route("/live", get(live::stream))
         .route("/login", get(login::page).post(login::sign_in))
-        .route("/logout", post(login::sign_out))
+        .route("/logout", post(login::sign_out).get(home))
         .route("/assets/app.css", get(assets::CSS))
         .route("/assets/app.js", get(assets::JS))
         .route("/favicon.ico", get(assets::ICON))
@@ -95,8 +112,16 @@ pub fn router(dashboard: Dashboard) -> Router {
         .with_state(dashboard)
 }
 
+async fn home() -> Redirect {
+    Redirect::to("/")
+}
+
 async fn set_security_headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    secured(next.run(request).await)
+}
+
+/// Sets the headers that every answer of the dashboard has.
+fn secured(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),

@@ -1,7 +1,7 @@
 //! The stopped conversations of an agent, and the form that lets one go on.
 
 use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 
 use super::Dashboard;
@@ -32,8 +32,8 @@ fn rows(stops: &[SessionStop], visitor: &Visitor, now_ms: Millis) -> Markup {
             tr id={ "session-" (stop.session_key) } {
                 td.why { bdi { (session_name(stop.session_id.as_deref(), &stop.session_key)) } }
                 td.why { bdi { (stop.reason) } }
-                td { (ago(stop.stopped_ms, now_ms)) }
-                td.numbers { (clock(stop.until_ms)) }
+                td data-label="Since" { (ago(stop.stopped_ms, now_ms)) }
+                td.numbers data-label="Until" { (clock(stop.until_ms)) }
                 td { @if visitor.who.may_change() { (resume_form(stop, visitor)) } }
             }
         }
@@ -50,6 +50,11 @@ fn resume_form(stop: &SessionStop, visitor: &Visitor) -> Markup {
             button type="submit" { "Let it go on" }
         }
     }
+}
+
+/// Shows the agent's page when somebody reloads the address of the form.
+pub(super) async fn reloaded(Path((id, _)): Path<(String, String)>) -> Redirect {
+    Redirect::to(&agent_path(&id))
 }
 
 pub(super) async fn resume(

@@ -16,7 +16,8 @@ pub(super) fn badge(agent: &Agent) -> Markup {
     html! { span class=(class) data-badge { span aria-hidden="true" { (icon) } " " (text) } }
 }
 
-/// Shows a table whose rows are `rows`.
+/// Shows a table whose rows are `rows`. On a phone the headings are not visible: a cell that needs one there repeats it as
+/// its `data-label`.
 pub(super) fn table(class: &str, headings: &[&str], rows: Markup) -> Markup {
     html! {
         div.scroll {

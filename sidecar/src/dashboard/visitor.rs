@@ -1,4 +1,4 @@
-//! Who looks at a page: the session that a cookie belongs to.
+//! Who looks at a page: the session that a cookie belongs to, or the person whom a trusted proxy has named.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,6 +8,7 @@ use cookie::{Cookie, SameSite};
 
 use super::Dashboard;
 use super::error::{Refusal, Result};
+use super::people::Person;
 use crate::api::identified::OnIdentified;
 use crate::model::Pause;
 use crate::service::{Caller, Identity, Precondition};
@@ -16,7 +17,8 @@ use crate::service::{Caller, Identity, Precondition};
 #[derive(Clone)]
 pub(super) struct Visitor {
     pub who: Identity,
-    pub cookie: String,
+    /// The cookie of the session. `None` if a trusted proxy has named the visitor, who then signs out there.
+    pub cookie: Option<String>,
     /// The key that every form of this visitor must carry.
     pub form_key: String,
     /// The address of the page, as a path and a query.
@@ -41,10 +43,16 @@ impl FromRequestParts<Dashboard> for Visitor {
             Some(uri) if parts.method == Method::GET => Refusal::SignIn(uri.to_string()),
             _ => Refusal::SignIn("/".to_owned()),
         };
-        let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
-        let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
+        let (who, cookie, form_key) = match parts.extensions.get::<Person>() {
+            Some(Person(name)) => (Identity::person(name), None, dashboard.service.form_key_of_person(name).await?),
+            None => {
+                let cookie = cookie(&parts.headers, dashboard.session_cookie()).ok_or_else(sign_in)?;
+                let who = dashboard.service.session(&cookie).await?.ok_or_else(sign_in)?;
+                let form_key = dashboard.service.form_key(&cookie);
+                (who, Some(cookie), form_key)
+            }
+        };
         OnIdentified::call(&parts.extensions);
-        let form_key = dashboard.service.form_key(&cookie);
         let here = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let pause = dashboard.service.pause().await?;
         Ok(Self { who, cookie, form_key, here, pause })

@@ -11,6 +11,7 @@ use agent_kill_switch::wire::{self, Action, AgentPolicy, AnswerLoop, Counting, T
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+mod actor;
 mod alert;
 mod entries;
 mod pause;
@@ -18,6 +19,7 @@ mod policy_rule;
 mod session;
 mod words;
 
+pub use actor::actor_name;
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};

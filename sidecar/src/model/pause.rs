@@ -1,6 +1,7 @@
 //! The pause of the whole fleet: while it is in force, loops are recorded and nothing is stopped.
 
 use super::Millis;
+use super::actor::actor_name;
 use super::words::words;
 use crate::clock::CLOCK_TOLERANCE_MS;
 
@@ -61,8 +62,8 @@ impl Pause {
     /// Returns who paused, for people.
     pub fn who(&self) -> String {
         match &self.by {
-            Some(by) => format!("{by} ({})", self.actor),
-            None => self.actor.clone(),
+            Some(by) => format!("{by} ({})", actor_name(&self.actor)),
+            None => actor_name(&self.actor).to_owned(),
         }
     }
 }

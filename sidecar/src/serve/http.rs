@@ -31,6 +31,7 @@ use tower_service::Service as _;
 use super::connections::{Connection, Connections, Use};
 use super::proxies;
 use crate::api::MARKER;
+use crate::api::failures::Peer;
 use crate::api::identified::OnIdentified;
 use crate::api::problem::Problem;
 
@@ -119,6 +120,7 @@ impl Server {
         let client = proxies::client(&self.trusted_proxies, from.ip(), request.headers());
         let on_identified = move || connection.identified();
         request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, from.port())));
+        request.extensions_mut().insert(Peer(from.ip()));
         request.extensions_mut().insert(OnIdentified(Arc::new(on_identified)));
         let response = self.app.call(request).await?;
         Ok(response.map(|body| Body::new(GuardedBody { body, _guard: guard })))

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_kill_switch::policy::check_pause;
+use axum::http::HeaderName;
 use clap::Args;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -18,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::api::{self, App};
 use crate::clock::system_clock;
-use crate::dashboard::Dashboard;
+use crate::dashboard::{Dashboard, TrustedUsers};
 use crate::service::{Limits, PUBLISH_INTERVAL, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
 use crate::telemetry::Telemetry;
@@ -85,6 +86,15 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',',
           value_parser = proxies::parse_network)]
     trusted_proxies: Vec<IpNet>,
+    /// Header in which an authenticating proxy names the person who has signed in there, such as x-forwarded-email. That
+    /// person needs no password for the dashboard, may make changes, and is named by events
+    #[arg(long, env = "KILL_SWITCH_TRUSTED_USER_HEADER", value_name = "HEADER", requires = "trusted_user_from")]
+    trusted_user_header: Option<HeaderName>,
+    /// Addresses or networks that this header may come from, separated by commas; from elsewhere, requests with the header
+    /// are refused
+    #[arg(long, env = "KILL_SWITCH_TRUSTED_USER_FROM", value_name = "NETWORKS", value_delimiter = ',',
+          value_parser = proxies::parse_network, requires = "trusted_user_header")]
+    trusted_user_from: Vec<IpNet>,
     /// How many agents can be created by traffic
     #[arg(long, env = "KILL_SWITCH_MAX_DISCOVERED_AGENTS", default_value_t = 10_000, value_name = "N")]
     max_discovered_agents: u64,
@@ -118,6 +128,11 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
+    fn trusted_users(&self) -> Option<TrustedUsers> {
+        let header = self.trusted_user_header.clone()?;
+        Some(TrustedUsers { header, from: self.trusted_user_from.clone() })
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             max_discovered_agents: self.max_discovered_agents,
@@ -173,8 +188,8 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let courier = tokio::spawn(Arc::clone(&alerts).run());
     // Browsers also use HTTPS if a proxy in front of the sidecar does TLS.
     let is_https = tls.is_some() || options.alerts.public_url.as_deref().is_some_and(|url| url.starts_with("https://"));
-    let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https);
-    let app = api::router(App::new(Arc::clone(&service), alerts)).merge(crate::dashboard::router(pages));
+    let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), is_https).trusting(options.trusted_users());
+    let app = crate::dashboard::beside(api::router(App::new(Arc::clone(&service), alerts)), pages);
     let app = match &telemetry {
         Some(telemetry) => telemetry.trace(app),
         None => app,

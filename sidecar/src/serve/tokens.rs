@@ -30,7 +30,7 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec
     for scope in Scope::ALL {
         let name = variable(scope);
         if let Some(secret) = std::env::var(&name).ok().filter(|secret| !secret.is_empty()) {
-            service.fix_token(&name, scope, &secret)?;
+            service.fix_token(scope.as_str(), scope, &secret)?;
             notices.push(format!("{} token from {name}", scope.as_str()));
         } else if let Some(dir) = dir {
             notices.push(in_file(service, dir, scope).await?);

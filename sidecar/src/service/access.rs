@@ -114,6 +114,13 @@ impl Service {
         derived.truncate(32);
         derived
     }
+
+    /// Like [`form_key`](Self::form_key), for a person whom a trusted proxy has named and who has no cookie. The key is
+    /// derived from the stored hash of the password, which all replicas have and nobody else knows.
+    pub async fn form_key_of_person(&self, name: &str) -> Result<String> {
+        let stored = self.store.password().await?.ok_or_else(|| unavailable("no password is set".to_owned()))?;
+        Ok(self.form_key(&format!("{stored}:{name}")))
+    }
 }
 
 async fn hash_password(password: &str) -> Result<String> {

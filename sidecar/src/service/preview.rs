@@ -68,7 +68,8 @@ mod tests {
 
     fn sample(at_ms: u64, similar_prompts: u32, similar_responses: u32) -> ScoreSample {
         let score = f64::from(similar_prompts) + 2.0 * f64::from(similar_responses);
-        ScoreSample { at_ms, score, signals: Signals { similar_prompts, similar_responses, ..Signals::default() } }
+        let signals = Signals { similar_prompts, similar_responses, ..Signals::default() };
+        ScoreSample { at_ms, sequence: 0, score, signals }
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl Identity {
         Self { name: "dashboard".to_owned(), scope: Scope::Operator, actor: "dashboard".to_owned() }
     }
 
+    /// Returns the identity of a person whom a trusted proxy has named.
+    pub(crate) fn person(name: &str) -> Self {
+        Self { name: name.to_owned(), scope: Scope::Operator, actor: format!("user:{name}") }
+    }
+
     /// Whether it may read agents.
     pub fn may_see(&self) -> bool {
         self.scope.grants(Scope::Viewer)

@@ -11,6 +11,7 @@ const SCORES_PER_STATEMENT: usize = 20;
 fn score(row: &Row) -> Result<ScoreSample> {
     Ok(ScoreSample {
         at_ms: row.integer("at_ms")?,
+        sequence: row.integer("sequence")?,
         score: row.get("score")?,
         signals: Signals {
             similar_prompts: row.integer("similar_prompts")?,
@@ -22,11 +23,12 @@ fn score(row: &Row) -> Result<ScoreSample> {
 }
 
 impl Store {
-    /// Returns the latest scores of an agent at or after `since_ms`, oldest first.
+    /// Returns the latest scores of an agent at or after `since_ms`, oldest first. They are in the order of the calls, and
+    /// not in that of their arrival: each worker of an Envoy reports its own.
     pub async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
         let statement = Statement::new(
-            "SELECT at_ms, score, similar_prompts, similar_responses, repeated_tool_calls FROM scores
-             WHERE agent_id = $1 AND at_ms >= $2 ORDER BY id DESC LIMIT $3",
+            "SELECT at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls FROM scores
+             WHERE agent_id = $1 AND at_ms >= $2 ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT $3",
         );
         let statement = statement.bind(agent_id).bind(since_ms).bind(limit);
         self.database.reader().await?.rows(statement).await?.iter().rev().map(score).collect()
@@ -34,14 +36,15 @@ impl Store {
 }
 
 impl Tx {
-    /// Appends scores, oldest first, and deletes all but the latest `keep` scores of the agent. At most twice as many are
+    /// Appends scores and deletes all but the latest `keep` scores of the agent. At most twice as many are
     /// deleted as are appended: if `keep` was lowered, the rest is deleted little by little.
     pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
         // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer
         // waits.
         for chunk in scores.chunks(SCORES_PER_STATEMENT) {
             let mut insert = Statement::new(
-                "INSERT INTO scores (agent_id, at_ms, score, similar_prompts, similar_responses, repeated_tool_calls)
+                "INSERT INTO scores
+                     (agent_id, at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls)
                  VALUES",
             );
             for (index, sample) in chunk.iter().enumerate() {
@@ -49,6 +52,7 @@ impl Tx {
                 insert = if index == 0 { insert } else { insert.push(",") }.push_list([
                     agent_id.into(),
                     sample.at_ms.into(),
+                    sample.sequence.into(),
                     sample.score.into(),
                     signals.similar_prompts.into(),
                     signals.similar_responses.into(),
@@ -58,8 +62,10 @@ impl Tx {
             self.connection().run(insert).await?;
         }
         let trim = Statement::new(
-            "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND id <=
-                 (SELECT id FROM scores WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3)",
+            "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND (at_ms, sequence, id) <=
+                 (SELECT at_ms, sequence, id FROM scores WHERE agent_id = $1
+                  ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT 1 OFFSET $2)
+             ORDER BY at_ms, sequence, id LIMIT $3)",
         );
         let at_most = 2 * scores.len() as u64;
         self.connection().run(trim.bind(agent_id).bind(keep).bind(at_most)).await.map(drop)

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::json;
 
-use crate::support::{ENFORCER, OPERATOR, Sidecar, VIEWER, key, kill, stop, stop_with};
+use crate::support::{ENFORCER, OPERATOR, START_MS, Sidecar, VIEWER, key, kill, stop, stop_with};
 
 /// The pages that need a session.
 const PAGES: [&str; 6] = ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
@@ -354,6 +354,29 @@ async fn all_events_or_those_that_match_are_exported() {
     assert!(lines[1].contains(",kill_switch,a0,1,kill_switch,") && lines[1].contains(",13.0,10.0,,"), "{csv}");
     let csv = visitor.get("/events/export?format=csv&event_type=blocked").await.text().await.unwrap();
     assert!(csv.contains(",13.0,10.0,chat-1,"), "{csv}");
+}
+
+#[tokio::test]
+async fn scores_are_in_the_order_of_the_calls_whichever_worker_reports_them_first() {
+    let sidecar = Sidecar::guarding("a").await;
+    for calls in [&[(0, 1, 1.0), (0, 3, 7.0), (2, 5, 13.0)][..], &[(0, 2, 4.0), (1, 4, 10.0)]] {
+        let scores: Vec<_> = calls
+            .iter()
+            .map(|(ms, sequence, score)| {
+                json!({"at_ms": START_MS - 9 + ms, "sequence": sequence, "score": score, "similar_prompts": 1,
+                       "similar_responses": 0, "repeated_tool_calls": 0})
+            })
+            .collect();
+        let report = json!({"agents": [{"agent_id": "a", "scores": scores}]});
+        sidecar.api.report("/v1/observations", report).await.ok();
+        sidecar.service.write_observations().await.unwrap();
+    }
+    let told = sidecar.api.get("/v1/agents/a/scores").await.ok();
+    let told: Vec<_> = told["scores"].as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap()).collect();
+    assert_eq!(told, [1.0, 4.0, 7.0, 10.0, 13.0]);
+    let page = Visitor::signed_in(&sidecar, VIEWER).await.get("/agents/a").await.text().await.unwrap();
+    let drawn: Vec<_> = page.split(": score ").skip(1).map(|rest| rest.split(' ').next().unwrap()).collect();
+    assert_eq!(drawn, ["1", "4", "7", "10", "13"]);
 }
 
 #[tokio::test]

@@ -44,3 +44,4 @@ mod support;
 mod sync;
 mod telemetry;
 mod transfer;
+mod trusted_users;

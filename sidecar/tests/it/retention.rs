@@ -19,7 +19,7 @@ const SCORES: usize = 5 * EXPIRE_AT_MOST as usize + 1;
 async fn fill(dir: &Path) {
     let store = Store::sqlite(&dir.join("test.db")).await.unwrap();
     let signals = Signals { similar_prompts: 1, ..Signals::default() };
-    let scores = vec![ScoreSample { at_ms: START_MS - 30 * 24 * 3_600_000, score: 1.0, signals }; SCORES];
+    let scores = vec![ScoreSample { at_ms: START_MS - 30 * 24 * 3_600_000, sequence: 0, score: 1.0, signals }; SCORES];
     let mut tx = store.begin().await.unwrap();
     tx.append_scores("a", &scores, u32::MAX).await.unwrap();
     tx.commit().await.unwrap();

@@ -75,6 +75,10 @@ async fn tokens_can_be_set_by_environment_variables() {
     let answer = Api::take(process.api.request(Method::GET, "/v1/tokens", "an-operator-token-by-hand")).await;
     let names: Vec<_> = answer.ok()["tokens"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     assert_eq!(names, ["enforcer", "viewer"], "the token is not stored, and no other operator token is generated");
+    let agent = process.api.request(Method::PUT, "/v1/agents/a", "an-operator-token-by-hand").json(&json!({}));
+    Api::take(agent).await.ok();
+    let events = process.api.request(Method::GET, "/v1/events?agent_id=a", "an-operator-token-by-hand");
+    assert_eq!(Api::take(events).await.ok()["events"][0]["actor"], "token:operator", "it is named by its scope");
 }
 
 #[tokio::test]

@@ -71,6 +71,7 @@ every_store![
     the_latest_pause_is_read_as_it_was_saved_under_a_new_revision,
     what_kill_reports_stopped_in_a_range_of_time_is_counted,
     only_the_latest_scores_are_kept,
+    scores_are_in_the_order_of_the_calls,
     tokens_are_read_as_they_were_added_and_revoked_once,
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
     an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,
@@ -303,7 +304,7 @@ async fn only_one_kill_of_a_generation_is_applied(store: Arc<Store>) {
 
 fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
     let signals = Signals { similar_prompts: 1, similar_responses: 2, repeated_tool_calls: 3, ..Signals::default() };
-    scores.map(|score| ScoreSample { at_ms, score: f64::from(score), signals }).collect()
+    scores.map(|score| ScoreSample { at_ms, sequence: score, score: f64::from(score), signals }).collect()
 }
 
 async fn only_the_latest_scores_are_kept(store: Arc<Store>) {
@@ -317,6 +318,16 @@ async fn only_the_latest_scores_are_kept(store: Arc<Store>) {
     assert_eq!(store.scores("a", 150, 100).await.unwrap(), rest);
     assert_eq!(store.scores("a", 0, 2).await.unwrap(), samples(13..15, 200));
     assert_eq!(store.scores("b", 0, 100).await.unwrap().len(), 3);
+}
+
+async fn scores_are_in_the_order_of_the_calls(store: Arc<Store>) {
+    let mut tx = store.begin().await.unwrap();
+    tx.append_scores("a", &[samples(2..3, 100), samples(4..5, 100), samples(5..6, 101)].concat(), 4).await.unwrap();
+    tx.append_scores("a", &[samples(1..2, 100), samples(3..4, 100), samples(9..10, 99)].concat(), 4).await.unwrap();
+    tx.commit().await.unwrap();
+    let expected = [samples(2..5, 100), samples(5..6, 101)].concat();
+    assert_eq!(store.scores("a", 0, 100).await.unwrap(), expected, "the oldest calls made room");
+    assert_eq!(store.scores("a", 0, 2).await.unwrap(), expected[2..]);
 }
 
 async fn tokens_are_read_as_they_were_added_and_revoked_once(store: Arc<Store>) {

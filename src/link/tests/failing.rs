@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::detect::score::Score;
-use crate::detect::window::Call;
+use crate::detect::window::{Call, Sequence};
 use crate::entries::Kind;
 use crate::link::outbox::put;
 
@@ -185,7 +185,7 @@ fn a_full_buffer_is_reported_in_parts_that_the_sidecar_accepts() {
         let agent = format!("{agent:0128}");
         worker.observations.borrow_mut().count_request(&agent, host.now_ms());
         for _ in 0..40 {
-            worker.observations.borrow_mut().add_score(&agent, &Score::default(), host.now_ms());
+            worker.observations.borrow_mut().add_score(&agent, (&Score::default(), Sequence(0)), host.now_ms());
         }
     }
     link.tick(&host);

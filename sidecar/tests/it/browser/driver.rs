@@ -110,6 +110,16 @@ impl Driver {
         Ok((self, client))
     }
 
+    /// Makes the part of the window that shows the page this wide. A window cannot be as narrow as a phone.
+    pub async fn set_width(&self, width: u32) {
+        let session = self.session.as_ref().expect("Chromium runs");
+        let url = format!("http://127.0.0.1:{}/session/{}/goog/cdp/execute", self.port, session.id);
+        let params = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": params});
+        let answer = reqwest::Client::new().post(url).body(command.to_string()).send().await.unwrap();
+        assert!(answer.status().is_success(), "{:?}", answer.text().await);
+    }
+
     /// Ends the session, and with it Chromium. Killing the driver alone would leave Chromium behind.
     fn end(&self, session: &Session) -> std::io::Result<()> {
         let mut driver = TcpStream::connect(("127.0.0.1", self.port))?;

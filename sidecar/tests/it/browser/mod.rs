@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{OPERATOR, Sidecar};
 use driver::Driver;
 
+mod addresses;
 mod driver;
 mod hostile;
 mod live;
@@ -21,6 +22,7 @@ mod pause;
 mod scenarios;
 mod screenshots;
 mod tools;
+mod widths;
 
 /// How long a step may take. It ends as soon as it has succeeded.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -31,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Browser {
     pub page: Client,
     base: String,
-    _driver: Driver,
+    driver: Driver,
 }
 
 /// Whether pages may run scripts. Tests may in either case.
@@ -58,7 +60,7 @@ impl Browser {
     /// Like [`Browser::open`], with further flags for Chromium.
     pub async fn with_flags(base: &str, script: Script, flags: &[&str]) -> Option<Self> {
         let (driver, page) = Driver::start(script, flags).await?;
-        Some(Self { page, base: base.to_owned(), _driver: driver })
+        Some(Self { page, base: base.to_owned(), driver })
     }
 
     /// Opens a page of the sidecar.

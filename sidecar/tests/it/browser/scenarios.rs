@@ -6,6 +6,13 @@ use super::{Browser, Script};
 use crate::support::receiver::Receiver;
 use crate::support::{START_MS, Sidecar, assert_members, key, kill, stop};
 
+/// Lists the choices of the settings that have a label and, below it, a sentence that a person can see.
+const EXPLAINED: &str = "
+    return [...document.querySelectorAll('#kill-switch input[type=radio]')].filter(one => {
+        const hint = document.getElementById(one.getAttribute('aria-describedby'));
+        return one.labels[0].innerText.trim() && hint.checkVisibility() && /^[A-Z].*[.]$/.test(hint.innerText.trim());
+    }).map(one => one.id);";
+
 #[tokio::test]
 async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() {
     let Some((sidecar, browser)) = Browser::signed_in().await else { return };
@@ -27,6 +34,9 @@ async fn toggle_and_settings_are_visible_whether_the_kill_switch_is_on_or_off() 
         ] {
             assert!(browser.is_displayed(css).await, "{css} while {id}");
         }
+        let choices = browser.js(EXPLAINED).await;
+        assert_eq!(choices.as_array().unwrap().len(), 10, "every choice is explained where it is chosen: {choices}");
+        assert_eq!(browser.js("return document.querySelector('#action input:checked').value").await, "deactivate");
         assert_eq!(browser.attribute("button[role=switch]", "aria-checked").await, enabled.to_string());
         assert!(browser.text("#threshold_hint").await.contains("below 83.5"), "the highest possible score");
     }
@@ -99,7 +109,7 @@ async fn an_inactive_agent_says_who_switched_it_off() {
     let banner = browser.text(".banner").await;
     for part in [
         "Deactivated by Kill Switch",
-        "kill_switch",
+        "By the kill switch",
         "the same prompt",
         "13",
         "read_file",
@@ -120,7 +130,7 @@ async fn a_stopped_conversation_appears_and_goes_on_at_the_press_of_its_button()
     let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.guarded("a").await;
     browser.goto("/agents/a").await;
-    browser.click("#scope option[value=session]").await;
+    browser.click("#scope_session").await;
     browser.fill("#session_stop_seconds", "600").await;
     browser.fill("#escalate_after", "0").await;
     browser.fill("#idle_reset_seconds", "30").await;

@@ -24,7 +24,7 @@ async fn scores(sidecar: &Sidecar, id: &str, scores: Vec<Value>) {
 }
 
 /// A typical morning: a few agents, one of which is about to loop.
-async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
+pub(super) async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
     for (id, name, enabled) in [
         ("billing-reconciler", "Billing reconciler", true),
         ("code-review-bot", "Code review", true),
@@ -65,7 +65,7 @@ async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
         .ok();
 }
 
-async fn kill_it(sidecar: &Sidecar) {
+pub(super) async fn kill_it(sidecar: &Sidecar) {
     let now = sidecar.clock.load(Ordering::SeqCst);
     let growing = [(1, 0, 0), (1, 0, 1), (2, 1, 1), (2, 1, 2), (3, 2, 2)];
     let calls =

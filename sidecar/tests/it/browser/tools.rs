@@ -15,7 +15,7 @@ async fn rules_of_tools_are_added_changed_refused_and_removed_in_the_form() {
     browser.fill("#tool_1", "get_status").await;
     browser.click("#tool_rule_1 option[value=count_from]").await;
     browser.fill("#tool_times_1", "20").await;
-    browser.click("#answer_loop option[value=cut]").await;
+    browser.click("#answer_loop_cut").await;
     browser.press("Save settings").await;
     browser.until(".flash", "Settings saved.").await;
     let saved = sidecar.api.agent("a").await;

@@ -92,7 +92,7 @@ impl Sidecar {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = Api::at(&format!("http://{}", listener.local_addr().unwrap()));
         let pages = Dashboard::new(Arc::clone(&service), Arc::clone(&alerts), false);
-        let app = api::router(App::new(Arc::clone(&service), Arc::clone(&alerts))).merge(dashboard::router(pages));
+        let app = dashboard::beside(api::router(App::new(Arc::clone(&service), Arc::clone(&alerts))), pages);
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { api, service, alerts, store, clock, dir }
