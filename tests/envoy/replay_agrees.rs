@@ -177,7 +177,11 @@ impl Stage {
         if refused_at.is_some() {
             let kill = &self.mesh.kills(&agent, 1).await[0];
             assert_eq!(kill["score"], said["score"], "{kill}");
-            assert!(kill["reason"].as_str().unwrap().ends_with(" calls"), "{kill}");
+            for signal in ["similar_prompts", "similar_responses", "repeated_tool_calls", "failures_in_a_row"] {
+                assert_eq!(kill[signal], said[signal], "{signal} of {kill}");
+            }
+            let reason = kill["reason"].as_str().unwrap();
+            assert!(reason.ends_with(" calls") || reason.ends_with(" whatever was called"), "{kill}");
         }
     }
 }
