@@ -51,7 +51,7 @@ fn read_literal(messages: &mut Messages<'_>, text: &mut Fingerprinter) -> Result
     let mut tools = ConversationTools::default();
     let mut in_answer = false;
     let mut answer_done = false;
-    while let Some(message) = messages.next() {
+    while let Some(message) = messages.read_next() {
         let message = message?;
         last.get_or_insert(*message);
         let is_model = message.role == Role::Model;
@@ -88,7 +88,7 @@ fn read_progress(
     let mut fallback = None;
     let mut answer = None;
     let mut has_input = false;
-    while let Some(message) = messages.next() {
+    while let Some(message) = messages.read_next() {
         let message = message?;
         match message.role {
             // The start of an answer, which the client asks the model to continue.

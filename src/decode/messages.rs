@@ -44,7 +44,7 @@ impl<'a> Messages<'a> {
 
     /// Returns the next message.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Result<&Message<'a>, Malformed>> {
+    pub fn read_next(&mut self) -> Option<Result<&Message<'a>, Malformed>> {
         if !std::mem::take(&mut self.is_new) {
             let read = match self.current.read_next(&mut self.list) {
                 None => self.current.read_single(self.single.take()?),

@@ -98,7 +98,7 @@ fn far_quote(mut before: &[u8]) -> Option<usize> {
         let quote = memrchr(b'"', before)?;
         before = before.get(..quote)?;
         let slashes_start = before.iter().rposition(|&byte| byte != b'\\').map_or(0, |at| at + 1);
-        if (before.len() - slashes_start) % 2 == 0 {
+        if (before.len() - slashes_start).is_multiple_of(2) {
             return Some(quote);
         }
     }
