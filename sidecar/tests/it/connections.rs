@@ -154,9 +154,14 @@ async fn beyond_the_limit_only_health_checks_are_answered() {
     let polls: Vec<_> = (0..4)
         .map(|number| {
             let (api, query) = (without_keep_alive(&api), format!("epoch={epoch}&since=0&wait=50&envoy=e{number}"));
-            // Until its token was read, a poll can be pushed out by the requests below. An Envoy tries again as well.
+            // Until its token was read, a poll can be pushed out by the requests below, or be refused because of them. An
+            // Envoy tries again as well.
             tokio::spawn(async move {
-                while api.request(Method::GET, &format!("/v1/sync?{query}"), &api.enforcer).send().await.is_err() {}
+                let poll = async || {
+                    let poll = api.request(Method::GET, &format!("/v1/sync?{query}"), &api.enforcer);
+                    poll.send().await.is_ok_and(|answer| answer.status() != 503)
+                };
+                while !poll().await {}
             })
         })
         .collect();

@@ -23,16 +23,18 @@ const PROMISED: Duration = Duration::from_millis(500);
 /// machines are busy.
 const BY_ONE_OF_FOUR: usize = 21;
 
-/// Checks that there is one kill, which says how many calls each Envoy saw.
-async fn assert_one_kill(fleet: &Fleet, agent: &str) {
+/// Checks that there is one kill, which says how many calls each Envoy saw. Without pauses between the calls, those of some
+/// Envoys may arrive after the loop was recognised, so at least this many must be named.
+async fn assert_one_kill(fleet: &Fleet, agent: &str, envoys: usize) {
     for sidecar in 0..fleet.sidecars.len() {
         let kills = fleet.remote(0, sidecar).kills(agent, 1).await;
         assert_eq!(kills.len(), 1, "{kills:?}");
         let parts = kills[0]["envoys"].as_array().unwrap_or_else(|| panic!("{}", kills[0]));
         let calls: u64 = parts.iter().map(|part| part["calls"].as_u64().unwrap()).sum();
-        assert!(parts.len() == ENVOYS && calls >= ALONE as u64, "{}", kills[0]);
+        assert!((envoys..=ENVOYS).contains(&parts.len()) && calls >= ALONE as u64, "{}", kills[0]);
         assert!(parts.iter().all(|part| part["envoy"].as_str().unwrap().starts_with("edge-")), "{}", kills[0]);
-        assert!(kills[0]["reason"].as_str().unwrap().ends_with("spread over 4 Envoys"), "{}", kills[0]);
+        let spread = format!("spread over {} Envoys", parts.len());
+        assert!(kills[0]["reason"].as_str().unwrap().ends_with(&spread), "{}", kills[0]);
     }
 }
 
@@ -53,14 +55,14 @@ async fn stop_loops(fleet: &Fleet) {
         "without pauses: the last call served began {after:?} after the sixth, and call {calls} was refused; promised: {PROMISED:?}"
     );
     assert!(calls < BY_ONE_OF_FOUR, "one Envoy has recognised it alone, at call {calls} after {after:?}");
-    assert_one_kill(fleet, "hasty").await;
+    assert_one_kill(fleet, "hasty", 2).await;
     assert_healthy(working).await;
 
     fleet.enable("slow", json!({})).await;
     let (calls, _) = fleet.loop_until_refused("slow", Pace::UntilMerged).await;
     println!("with pauses: refused at call {calls}");
     assert!(calls <= ALONE + 2, "{calls}");
-    assert_one_kill(fleet, "slow").await;
+    assert_one_kill(fleet, "slow", ENVOYS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +153,7 @@ async fn local_windows_go_on_without_a_database_and_the_fleet_heals_when_it_is_b
     fleet.settled().await;
     let (_, after) = fleet.loop_until_refused("spread", Pace::NoPause).await;
     println!("after a restart of the database: the last call served began {after:?} after the sixth");
-    assert_one_kill(&fleet, "spread").await;
+    assert_one_kill(&fleet, "spread", 2).await;
 
     // The Envoys of a replica that has crashed lose their link, and the others go on together.
     fleet.sidecars[1].kill();
