@@ -133,6 +133,10 @@ fn streamed_text(stream: &str) -> String {
     events.map(|event| event["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+/// What a kill is based on.
+const SIGNALS: [&str; 5] =
+    ["similar_prompts", "similar_responses", "repeated_tool_calls", "failures_in_a_row", "repeated_steps"];
+
 /// A mesh whose upstream gives the recorded answers.
 struct Stage {
     mesh: Mesh,
@@ -177,11 +181,10 @@ impl Stage {
         if refused_at.is_some() {
             let kill = &self.mesh.kills(&agent, 1).await[0];
             assert_eq!(kill["score"], said["score"], "{kill}");
-            for signal in ["similar_prompts", "similar_responses", "repeated_tool_calls", "failures_in_a_row"] {
+            for signal in SIGNALS {
                 assert_eq!(kill[signal], said[signal], "{signal} of {kill}");
             }
-            let reason = kill["reason"].as_str().unwrap();
-            assert!(reason.ends_with(" calls") || reason.ends_with(" whatever was called"), "{kill}");
+            assert!(kill["reason"].as_str().unwrap().contains(" call"), "{kill}");
         }
     }
 }
