@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lab::proc::{Envoy, wasm_module};
+use lab::proc::{Envoy, envoy_version, wasm_module};
 
 fn validated(text: &str) -> Result<(), String> {
     let text = text.replace("/etc/envoy/agent_kill_switch.wasm", &wasm_module().display().to_string());
@@ -16,7 +16,9 @@ fn every_bootstrap_in_the_envoy_folder_is_valid() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        if path.extension().is_some_and(|kind| kind == "yaml") && text.contains("\nstatic_resources:") {
+        // Older releases do not send OpenTelemetry's access log by HTTP.
+        let is_too_new = path.ends_with("otel.yaml") && envoy_version() < (1, 37);
+        if path.extension().is_some_and(|kind| kind == "yaml") && text.contains("\nstatic_resources:") && !is_too_new {
             validated(&text).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
             checked += 1;
         }
