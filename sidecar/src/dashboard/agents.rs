@@ -129,7 +129,7 @@ fn table(rows: &[Row], visitor: &Visitor, now_ms: Millis) -> Markup {
                             td { (badge(agent)) }
                             td { (switch(agent)) }
                             td.numbers { (sparkline(scores, agent.policy.kill_switch_threshold)) }
-                            td.numbers { @if *envoys > 0 { (envoys) } }
+                            @if *envoys > 0 { td.numbers data-label="Envoys" { (envoys) } } @else { td {} }
                             td { (ago_or(agent.last_seen_ms, now_ms, "never")) }
                         }
                     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::show::{ago_or, number};
+use super::show::{ago, number, table};
 use crate::model::Millis;
 use crate::service::FleetView;
 
@@ -14,20 +14,15 @@ pub(super) fn card(fleet: &FleetView, now_ms: Millis) -> Markup {
             section.card aria-labelledby="fleet-title" {
                 h2 #fleet-title { "Envoys" }
                 p { (serving(fleet)) ". All of its calls together have the score " strong { (number(score)) } "." }
-                div.scroll { table.list {
-                    thead { tr {
-                        th scope="col" { "Envoy" } th scope="col" { "Its own score" } th scope="col" { "Last call" }
-                    } }
-                    tbody {
-                        @for part in &fleet.envoys {
-                            tr {
-                                th scope="row" { bdi { (part.envoy) } }
-                                td.numbers { (number(part.score)) }
-                                td { (ago_or(Some(part.last_call_ms), now_ms, "never")) }
-                            }
+                (table("list", &["Envoy", "Its own score", "Last call"], html! {
+                    @for part in &fleet.envoys {
+                        tr {
+                            th scope="row" { bdi { (part.envoy) } }
+                            td.numbers data-label="Its own score" { (number(part.score)) }
+                            td data-label="Last call" { (ago(part.last_call_ms, now_ms)) }
                         }
                     }
-                } }
+                }))
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::detector::{Counting, Settings, play};
 use super::run::Run;
 use super::tally::{Expect, Tally};
+use crate::service::check_tools;
 
 /// The window sizes of a sweep, unless others are given.
 pub const WINDOW_SIZES: [f64; 4] = [10.0, 20.0, 40.0, 80.0];
@@ -17,13 +18,16 @@ pub struct Sweep(Vec<(Settings, Tally)>);
 
 impl Sweep {
     /// Creates a sweep over all combinations that a policy may have. A threshold that its window can never exceed is
-    /// left out. Everything else is taken from `settings`.
+    /// left out, and so is a window that is smaller than a tool's number. Everything else is taken from `settings`.
     pub fn new(countings: &[Counting], window_sizes: &[f64], thresholds: &[f64], settings: &Settings) -> Self {
         let mut rows = Vec::new();
         for &counting in countings {
             let settings = Settings { counting, ..settings.clone() };
             for &window_size in window_sizes {
-                let with = |threshold: &f64| settings.clone().with(window_size, *threshold).ok();
+                let with = |threshold: &f64| {
+                    let settings = settings.clone().with(window_size, *threshold).ok()?;
+                    check_tools(&settings.tools, settings.window_size).is_ok().then_some(settings)
+                };
                 let allowed = thresholds.iter().filter_map(with);
                 rows.extend(allowed.map(|settings| (settings, Tally::default())));
             }
