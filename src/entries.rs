@@ -38,7 +38,7 @@ pub struct Item {
     pub number: u32,
     /// The score of the call in the Envoy's own window, in half points.
     pub half_points: u16,
-    /// The call. Of the call of an answer, only the answer and the time at which it ended count.
+    /// The call. Of the call of an answer, only the answer, its tokens and the time at which it ended count.
     pub call: Call,
 }
 
@@ -103,11 +103,13 @@ mod tests {
     use crate::fingerprint::Fingerprint;
     use crate::fingerprint::simhash::SimHash;
     use crate::turn::Answer;
+    use crate::wire::Usage;
 
     #[test]
     fn an_item_is_decoded_as_it_was_encoded() {
         let text = Fingerprint { simhash: SimHash(7), digest: 9, informative: true, failing: false };
-        let call = Call { at_ms: 5, in_flight: 1, conversation: 3, input: text, ..Call::default() };
+        let usage = Usage { input_tokens: 70_000, output_tokens: 9 };
+        let call = Call { at_ms: 5, in_flight: 1, conversation: 3, input: text, usage, ..Call::default() };
         for (kind, answer) in [
             (Kind::Common, Answer::Unknown),
             (Kind::Conversation, Answer::Unknown),

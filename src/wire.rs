@@ -13,11 +13,13 @@ mod entries;
 mod observations;
 mod repetition;
 mod tools;
+mod usage;
 
 pub use entries::{AgentEntries, EntryReport};
 pub use observations::{AgentObservation, Observations, ScoreSample};
 pub use repetition::Repetition;
 pub use tools::{IGNORE, ToolRule, ToolRules};
+pub use usage::{MAX_MODELS, ModelUsage, Usage, add_usage};
 
 /// A word is not one of the values of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -433,6 +435,14 @@ pub struct KillReport {
     /// The past calls that the call repeated, the latest first.
     #[serde(default)]
     pub matches: Vec<Match>,
+    /// How many calls the loop took, as far as the window shows it: this call and the past calls that it repeats, or the
+    /// calls of a row of failures, or those in which a cycle was found. 0 if the loop is within one answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loop_calls: u32,
+    /// The tokens that the provider stated in the answers to these calls. This call has no answer yet, and no tokens.
+    /// `None` if none of the answers stated any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_usage: Option<Usage>,
     /// The beginning of the repeated input, if the operator configured `evidence: excerpt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,

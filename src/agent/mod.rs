@@ -24,7 +24,7 @@ use crate::entries::Kind;
 use crate::host::{Host, SharedValue};
 use crate::shared::{SlotLimits, agent_key, agent_of, find_slot, update, update_from, update_persistently};
 use crate::turn::{Answer, Conversation, Turn};
-use crate::wire::{Action, AgentPolicy, DeactivatedBy, Scope, StoppedSession};
+use crate::wire::{Action, AgentPolicy, DeactivatedBy, Scope, StoppedSession, Usage};
 use record::{Details, Now, Record, Value, session_key};
 
 /// What is said about a request by the state of its agent and its conversation.
@@ -259,8 +259,13 @@ impl Agent {
 
     /// Attaches an answer to its call. Does nothing if the window is of another generation by now, or if the call has left
     /// it.
-    pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer, now_ms: u64) {
-        self.update_window(host, &|window| self.record.scorer().attach_answer(window, sequence, answer, now_ms));
+    pub fn attach_answer(&self, host: &impl Host, sequence: Sequence, answer: Answer, usage: Usage, now_ms: u64) {
+        self.update_window(host, &|window| {
+            if usage != Usage::default() {
+                window.add_usage(sequence, usage);
+            }
+            self.record.scorer().attach_answer(window, sequence, answer, now_ms)
+        });
     }
 
     /// Changes the window of the call. `change` returns whether there is anything to write, and so does this function.

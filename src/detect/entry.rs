@@ -8,9 +8,10 @@ use super::window::{Call, Sequence};
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn};
+use crate::wire::Usage;
 
 /// The length of an encoded call.
-pub const LEN: usize = 67;
+pub const LEN: usize = 75;
 
 const FLAGS: usize = 0;
 const ANSWER: usize = 1;
@@ -27,6 +28,8 @@ const TOOLS: usize = 39;
 const TEXT: usize = 47;
 const TEXT_DIGEST: usize = TEXT + 8;
 const CALLED_TOOLS: usize = 59;
+const INPUT_TOKENS: usize = 67;
+const OUTPUT_TOKENS: usize = 71;
 
 const INFORMATIVE_INPUT: u8 = 1;
 const INFORMATIVE_TEXT: u8 = 2;
@@ -79,6 +82,8 @@ pub fn encode(call: &Call, sequence: Sequence) -> [u8; LEN] {
         put(&mut bytes, TEXT_DIGEST, u32::from(status).to_le_bytes());
     }
     put(&mut bytes, CALLED_TOOLS, ToolSignature::code(call.answer.tools()).to_le_bytes());
+    put(&mut bytes, INPUT_TOKENS, call.usage.input_tokens.to_le_bytes());
+    put(&mut bytes, OUTPUT_TOKENS, call.usage.output_tokens.to_le_bytes());
     bytes
 }
 
@@ -183,6 +188,10 @@ impl Entry<'_> {
             tools,
             action,
             answer,
+            usage: Usage {
+                input_tokens: u32::from_le_bytes(self.get(INPUT_TOKENS)),
+                output_tokens: u32::from_le_bytes(self.get(OUTPUT_TOKENS)),
+            },
             novel: is(NOVEL),
             treatment: Treatment::Usual,
         }

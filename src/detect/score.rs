@@ -13,7 +13,7 @@ use super::progress::{self, Rules};
 use super::tools::Treatment;
 use super::window::{Call, Past, Sequence, Window};
 use crate::turn::Answer;
-use crate::wire::{Counting, Match, Signals};
+use crate::wire::{Counting, Match, Signals, Usage};
 
 /// How much one past call adds to one signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +49,13 @@ pub struct Repeat {
     pub response: Strength,
     /// How strongly its tool call is repeated.
     pub tool: Strength,
+}
+
+impl Repeat {
+    /// Whether anything of the call is repeated.
+    fn is_any(&self) -> bool {
+        self.prompt.is_some() || self.response.is_some() || self.tool.is_some()
+    }
 }
 
 /// How much a call looks like part of a loop.
@@ -174,6 +181,7 @@ impl Scorer {
         let sequence = self.past(window, call).in_flight(is_identical)?;
         let other = window.remove(sequence)?;
         call.in_flight = call.in_flight.saturating_add(other.in_flight);
+        call.usage = other.usage;
         Some(sequence)
     }
 
@@ -206,6 +214,36 @@ impl Scorer {
         (explain(&matches, call), matches)
     }
 
+    /// Returns how many calls the loop took that the window's last call completes, and the tokens of their answers, if any
+    /// stated them. The loop is what [`explain`](Self::explain) describes: a row of failures, a cycle, or else the last call
+    /// and the calls that it repeats. It may have begun before the window.
+    pub fn cost(&self, window: &Window) -> (u32, Option<Usage>) {
+        let latest = window.latest().unwrap_or_default();
+        let calls = window.past(latest.conversation, self.window_size as usize).calls();
+        let Some((now, past)) = calls.split_last() else { return (0, None) };
+        let found = match self.counting {
+            Counting::Progress => self.score_progress(past, now).signals,
+            Counting::Literal => Signals::default(),
+        };
+        let in_a_row = match (found.failures_in_a_row, found.repeated_steps) {
+            (0, 0) => 0,
+            (0, _) => calls.len().min(findings::CYCLE_CALLS),
+            (failures, _) => failures as usize,
+        };
+        let (mut count, mut usage) = (in_a_row as u32, Usage::default());
+        for call in calls.iter().rev().take(in_a_row) {
+            usage.add(call.usage);
+        }
+        if in_a_row == 0 {
+            count = 1;
+            for repeat in self.repeats(past, now).filter(Repeat::is_any) {
+                count += 1;
+                usage.add(past.get(repeat.index).map_or(Usage::default(), |call| call.usage));
+            }
+        }
+        (count, usage.stated())
+    }
+
     /// Returns the past calls that the window's last call repeats, the latest first.
     pub fn matches(&self, window: &Window) -> Vec<Match> {
         let Some(now) = window.latest() else { return Vec::new() };
@@ -214,8 +252,7 @@ impl Scorer {
         let latest = latest_answer(past);
         let matched = |repeat: Repeat| {
             let call = past.get(repeat.index)?;
-            let any = [repeat.prompt, repeat.response, repeat.tool].into_iter().any(Strength::is_some);
-            any.then(|| Match {
+            repeat.is_any().then(|| Match {
                 calls_ago: (past.len() - repeat.index) as u32,
                 age_ms: now.at_ms.saturating_sub(call.at_ms),
                 prompt_distance: repeat.prompt.is_some().then(|| call.input.simhash.distance(now.input.simhash)),

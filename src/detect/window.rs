@@ -20,7 +20,7 @@ use super::tools::Treatment;
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::{Answer, ToolSignature, ToolTurn, Turn};
-use crate::wire::Counting;
+use crate::wire::{Counting, Usage};
 
 /// One call, as the window keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct Call {
     pub action: Option<ToolSignature>,
     /// What came back.
     pub answer: Answer,
+    /// The tokens that the provider stated. No rule looks at them.
+    pub usage: Usage,
     /// Whether no call in the window before it brought the same.
     pub novel: bool,
     /// How the call is counted. The window does not keep it: it matters only for the current call.
@@ -88,7 +90,7 @@ impl Call {
 pub struct Sequence(pub u32);
 
 /// The version of the layout.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// The offset of the next call's number. Version, counting mode and generation come before it.
 const NEXT_NUMBER: usize = 10;
 /// The offset of the first call.
@@ -141,7 +143,7 @@ impl Window {
         CALLS + size as usize * entry::LEN
     }
 
-    /// Returns the encoded window: 14 bytes, and 67 for each call.
+    /// Returns the encoded window: 14 bytes, and 75 for each call.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -293,6 +295,17 @@ impl Window {
         slot.put(&call);
         let conversation = (kind == Kind::Slot).then_some(call.conversation);
         Some((Past { entries: before, conversation }, slot))
+    }
+
+    /// Adds the tokens of an answer to its call, if it is still in the window. The answers to identical calls add up.
+    pub fn add_usage(&mut self, sequence: Sequence, usage: Usage) {
+        let (entries, _) = self.bytes.get_mut(CALLS..).unwrap_or_default().as_chunks_mut();
+        if let Some(entry) = entries.iter_mut().rfind(|entry| Entry(entry).sequence() == sequence) {
+            let mut slot = CallMut(entry);
+            let mut call = slot.call();
+            call.usage.add(usage);
+            slot.put(&call);
+        }
     }
 
     fn next(&self) -> Sequence {

@@ -14,6 +14,7 @@ use crate::entries::{ITEM_BYTES, Item, Kind, VERSION, append_base64};
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
 use crate::turn::Answer;
+use crate::wire::Usage;
 use crate::worker::Worker;
 
 /// How often a worker sends, if there is anything to tell.
@@ -73,9 +74,9 @@ impl EntryBuffer {
 
     /// Adds the answer to a call, which ended at this time.
     #[inline(never)]
-    pub fn add_answer(&mut self, agent: (&str, u64), number: u32, answer: Answer, at_ms: u64) {
+    pub fn add_answer(&mut self, agent: (&str, u64), number: u32, answer: Answer, usage: Usage, at_ms: u64) {
         if number > 0 {
-            let call = Call { at_ms, answer, ..Call::default() };
+            let call = Call { at_ms, answer, usage, ..Call::default() };
             self.add(agent, &Item { kind: Kind::Answer, number, half_points: 0, call });
         }
     }

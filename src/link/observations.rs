@@ -10,7 +10,7 @@ use super::backoff::Backoff;
 use crate::detect::score::Score;
 use crate::detect::window::Sequence;
 use crate::host::{CallId, Host, Incoming, Outgoing};
-use crate::wire::{AgentObservation, Observations, Repetition, ScoreSample};
+use crate::wire::{AgentObservation, ModelUsage, Observations, Repetition, ScoreSample, add_usage};
 use crate::worker::Worker;
 
 /// How many agents the buffer has room for.
@@ -64,6 +64,13 @@ impl ObservationBuffer {
         agent.answer_loops += 1;
         agent.repetition = Some(repetition);
         agent.repetition_ms = at_ms;
+    }
+
+    /// Adds the tokens that the answers to an agent's calls stated.
+    pub fn add_usage(&mut self, agent_id: &str, usage: ModelUsage) {
+        if let Some(agent) = self.entry(agent_id) {
+            add_usage(&mut agent.usage, usage);
+        }
     }
 
     /// Takes the observations for one report out of the buffer.

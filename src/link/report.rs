@@ -62,6 +62,8 @@ pub fn report(
         reason,
         tools: Vec::new(),
         matches: Vec::new(),
+        loop_calls: 0,
+        loop_usage: None,
         excerpt: None,
         repetition: None,
     }

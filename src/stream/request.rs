@@ -348,6 +348,9 @@ impl Stream {
         let (reason, matches) = scored.window.as_ref().map(explain).unwrap_or_default();
         let mut report = report::report(host, &self.worker, &agent, scored, &turn.conversation, reason.clone());
         report.paused = paused;
+        if let Some(window) = &scored.window {
+            (report.loop_calls, report.loop_usage) = agent.record.scorer().cost(window);
+        }
         let evidence = report::Evidence { tools: turn.tool_names.clone(), matches, excerpt: None };
         let excerpt = || self.excerpt(host, agent.record.counting);
         let trip = report::act(host, &agent, scored, &turn.conversation, report, evidence, &excerpt);

@@ -1,7 +1,7 @@
 //! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
 
 use super::{Flow, Forwarded, Phase, Stream};
-use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead};
+use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead, Stated};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
@@ -16,14 +16,14 @@ impl Stream {
         let all = host.response_headers();
         let headers = ResponseHeaders::read(&all);
         if let Some(answer) = Answer::of_failed_status(headers.status) {
-            return forwarded.attach(host, &self.worker, answer);
+            return forwarded.attach(host, &self.worker, answer, Stated::default());
         }
         if !headers.is_from_upstream(host) {
-            return forwarded.attach(host, &self.worker, Answer::Unknown);
+            return forwarded.attach(host, &self.worker, Answer::Unknown, Stated::default());
         }
         if headers.compressed {
             host.count(Metric::AnswersUnread, 1);
-            return forwarded.attach(host, &self.worker, Answer::Unknown);
+            return forwarded.attach(host, &self.worker, Answer::Unknown, Stated::default());
         }
         let head = ResponseHead { status: headers.status, content_type: headers.content_type };
         let text = self.worker.take_fingerprinter();
@@ -65,11 +65,11 @@ impl Stream {
     /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.
     pub fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
-            let answer = self.finish(*reader);
+            let (answer, stated) = self.finish(*reader);
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
-            forwarded.attach(host, &self.worker, answer);
+            forwarded.attach(host, &self.worker, answer, stated);
         }
     }
 
@@ -81,37 +81,41 @@ impl Stream {
                 let is_finished = reader.state() >= AnswerState::Finished;
                 // A provider that does not begin to answer is out of order. That is not the agent's fault.
                 let is_abandoned = reader.has_begun() && is_closed_by_client(host);
-                let answer = match self.finish(*reader) {
+                let (answer, stated) = self.finish(*reader);
+                let answer = match answer {
                     answer if is_finished || answer == Answer::Failed => answer,
                     _ if is_abandoned => Answer::Abandoned,
                     _ => Answer::Failed,
                 };
-                forwarded.attach(host, &self.worker, answer);
+                forwarded.attach(host, &self.worker, answer, stated);
             }
             // Another pass over the request awaits the answer.
             Phase::AwaitAnswer(_) if details(host) == INTERNAL_REDIRECT => {}
             Phase::AwaitAnswer(forwarded) => {
                 host.count(Metric::AnswersCut, 1);
-                forwarded.attach(host, &self.worker, Answer::Failed);
+                forwarded.attach(host, &self.worker, Answer::Failed, Stated::default());
             }
             Phase::Pass | Phase::Score(_) | Phase::Refuse(_) => {}
         }
     }
 
-    fn finish(&self, reader: AnswerReader) -> Answer {
-        let (answer, text) = reader.finish_into_parts();
+    fn finish(&self, reader: AnswerReader) -> (Answer, Stated) {
+        let (answer, stated, text) = reader.finish_into_parts();
         self.worker.return_fingerprinter(text);
-        answer
+        (answer, stated)
     }
 }
 
 impl Forwarded {
     #[inline(never)] // so that it is compiled once
-    fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer) {
-        let now_ms = host.steady_ms();
-        self.agent.attach_answer(host, self.sequence, answer, now_ms);
+    fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
+        let (now_ms, usage) = (host.steady_ms(), stated.usage);
+        self.agent.attach_answer(host, self.sequence, answer, usage, now_ms);
         let agent = (self.agent.id(), self.agent.record.generation);
-        worker.entries.borrow_mut().add_answer(agent, self.told, answer, now_ms);
+        worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, now_ms);
+        if let Some(usage) = stated.report() {
+            worker.observations.borrow_mut().add_usage(self.agent.id(), usage);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Repetition, Signals};
+use super::{ModelUsage, Repetition, Signals};
 
 /// One scored call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct AgentObservation {
     /// When that was found, in milliseconds since 1970.
     #[serde(default)]
     pub repetition_ms: u64,
+    /// The tokens that answers stated, by model, at most [`MAX_MODELS`](super::MAX_MODELS) and one more for all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<ModelUsage>,
 }
 
 /// `POST /v1/observations`: what one worker saw since its last report. Reports are bounded and may be lost.

@@ -21,3 +21,4 @@ mod selection;
 mod streams;
 mod support;
 mod tools;
+mod usage;

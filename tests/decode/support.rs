@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead};
+use agent_kill_switch::decode::answer::{AnswerReader, ResponseHead, Stated};
 use agent_kill_switch::decode::request::{Reading, request};
 use agent_kill_switch::decode::tools::ToolCalls;
 use agent_kill_switch::fingerprint::{Fingerprint, Fingerprinter};
@@ -172,6 +172,14 @@ pub fn answer_within<'a>(
     let mut reader = AnswerReader::new(format, head, Rc::from([]), max_event_bytes);
     chunks.into_iter().for_each(|chunk| reader.push(chunk));
     reader.finish()
+}
+
+/// Returns what an answer says about itself, given its chunks.
+pub fn stated<'a>(format: Format, content_type: &str, chunks: impl IntoIterator<Item = &'a [u8]>) -> Stated {
+    let head = ResponseHead { status: 200, content_type: content_type.as_bytes() };
+    let mut reader = AnswerReader::new(format, head, Rc::from([]), CAP);
+    chunks.into_iter().for_each(|chunk| reader.push(chunk));
+    reader.finish_into_parts().1
 }
 
 /// Decodes a JSON answer.

@@ -27,5 +27,6 @@ mod sidecar_down;
 mod sidecar_lies;
 mod support;
 mod unjudged;
+mod usage;
 mod waiting;
 mod worker_traps;

@@ -63,6 +63,8 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         reason: String::new(),
         tools: Vec::new(),
         matches: proxy.agent.scorer.matches(proxy.agent.window()),
+        loop_calls: 0,
+        loop_usage: None,
         excerpt: None,
         repetition: None,
     };

@@ -34,6 +34,7 @@ impl Message {
             ("Why", text("reason").to_owned()),
             ("Conversation", session_name(&data).unwrap_or_default().to_owned()),
             ("Score", score(&data)),
+            ("Loop", loop_cost(&data).unwrap_or_default()),
             ("Signals", signals(&data)),
             ("Tools", tools(&data)),
             ("By", actor(&data)),
@@ -124,6 +125,19 @@ fn score(data: &Map<String, Value>) -> String {
         (Some(score), Some(threshold), Some(window)) => format!("{score} > {threshold} over the last {window} calls"),
         _ => String::new(),
     }
+}
+
+/// Says how many calls and tokens a loop took, if the detail of an event says so. Only the tokens that the provider has
+/// stated are known.
+pub(crate) fn loop_cost(data: &Map<String, Value>) -> Option<String> {
+    let calls = data.get("loop_calls").and_then(Value::as_u64)?;
+    let stated = |member: &str| data.get("loop_usage")?.get(member)?.as_u64();
+    Some(match (stated("input_tokens"), stated("output_tokens")) {
+        (Some(input), Some(output)) => {
+            format!("{calls} calls, whose answers stated {input} input and {output} output tokens")
+        }
+        _ => format!("{calls} calls, whose answers stated no tokens"),
+    })
 }
 
 fn signals(data: &Map<String, Value>) -> String {

@@ -29,7 +29,7 @@ mod teams;
 pub use address::is_public;
 pub use email::{Mailer, SmtpError};
 pub use guard::{Guard, Lookup, SystemLookup};
-pub(crate) use message::{session_name, tools};
+pub(crate) use message::{loop_cost, session_name, tools};
 pub use target::masked;
 
 /// The operator's settings for alerts.

@@ -42,6 +42,7 @@ mod policies;
 pub(crate) mod problem;
 mod sessions;
 mod tokens;
+mod usage;
 
 pub use metrics::install_recorder;
 
@@ -110,6 +111,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::POST, "/v1/agents/{agent_id}/deactivate", OPERATOR, agents::deactivate),
         route(Method::GET, "/v1/agents/{agent_id}/scores", VIEWER, agents::scores),
         route(Method::GET, "/v1/agents/{agent_id}/fleet", VIEWER, fleet::get),
+        route(Method::GET, "/v1/agents/{agent_id}/usage", VIEWER, usage::of_agent),
         route(Method::GET, "/v1/agents/{agent_id}/sessions", VIEWER, sessions::list),
         route(Method::POST, "/v1/agents/{agent_id}/sessions/{session_key}/resume", OPERATOR, sessions::resume),
         route(Method::GET, "/v1/events", VIEWER, events::list),
@@ -121,6 +123,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::DELETE, "/v1/alerts/{rule_id}", OPERATOR, alerts::delete),
         route(Method::POST, "/v1/alerts/{rule_id}/test", OPERATOR, alerts::test),
         route(Method::GET, "/v1/envoys", VIEWER, envoys::list),
+        route(Method::GET, "/v1/usage", VIEWER, usage::of_all),
         route(Method::GET, "/v1/pause", VIEWER, pause::get),
         route(Method::PUT, "/v1/pause", OPERATOR, pause::put),
         route(Method::DELETE, "/v1/pause", OPERATOR, pause::delete),

@@ -23,6 +23,7 @@ mod pause;
 mod replay;
 mod replay_report;
 mod tokens;
+mod usage;
 
 pub use error::CliError;
 
@@ -44,6 +45,8 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
+    /// Show the tokens that answers stated and the calls that were refused, by day, of one agent or of all
+    Usage(usage::UsageOptions),
     /// Create, list and delete alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
@@ -82,6 +85,7 @@ impl Cli {
             Command::Serve(options) => Ok(serve(*options).await?),
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
+            Command::Usage(options) => options.run().await,
             Command::Alerts(command) => command.run().await,
             Command::Pause(options) => options.run().await,
             Command::Resume(options) => options.run().await,

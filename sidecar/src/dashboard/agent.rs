@@ -1,4 +1,5 @@
-//! The page of one agent: why it is inactive, its stopped conversations, its kill switch, its scores and its events.
+//! The page of one agent: why it is inactive, its stopped conversations, its kill switch, its scores, its tokens
+//! and its events.
 
 use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
 use axum::extract::{Path, State};
@@ -16,7 +17,7 @@ use super::query::{Fields, agent_path, object, query};
 use super::show::{ago_or, badge};
 use super::timeline::timeline;
 use super::visitor::Visitor;
-use super::{Dashboard, events, fleet, sessions, show, tools};
+use super::{Dashboard, events, fleet, sessions, show, tools, usage};
 use crate::api::problem::status;
 use crate::model::{Event, EventType};
 use crate::service::{Change, Error, Names};
@@ -51,6 +52,9 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
         _ => latest(dashboard, agent_id, Some(EventType::Deactivated), 1).await?.pop(),
     };
     let fleet = service.fleet_view(agent_id);
+    let since_day = service.first_of_days(usage::DAYS);
+    let days = service.usage_by_day(Some(agent_id), since_day).await?;
+    let used = usage::Usage { since_day, days: &days, prices: service.prices() };
     let stops = service.stopped_sessions(agent_id, None, STOPS).await?;
     let recent = latest(dashboard, agent_id, None, EVENTS).await?;
     let (oldest, now_ms) = (scores.first().map_or(0, |sample| sample.at_ms), service.now());
@@ -92,6 +96,7 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
                     }
                 }
                 div #fleet data-live { (fleet::card(&fleet, now_ms)) }
+                div #usage data-live { (usage::card(&used)) }
                 div #matching data-live {
                     @if let Some(kill) = kills.iter().find(|kill| kill.body.detail.contains_key("matches")) {
                         (matches(kill, &agent, visitor))

@@ -9,7 +9,7 @@ use super::query::agent_path;
 use super::show::{ago, duration, number, table};
 use super::tools::hint;
 use super::visitor::Visitor;
-use crate::alerts::tools;
+use crate::alerts::{loop_cost, tools};
 use crate::model::{Agent, Event, Millis, actor_name};
 
 /// Shows why an agent is inactive, and the form that activates it. `event` is the event that deactivated it.
@@ -60,6 +60,7 @@ fn figures(event: &Event) -> Markup {
             ] {
                 @if let Some(value) = figure(member) { div { dt { (label) } dd { (number(value)) } } }
             }
+            @if let Some(cost) = loop_cost(&event.body.detail) { div { dt { "Loop" } dd.small { (cost) } } }
             @if !tools.is_empty() { div { dt { "Tools" } dd.small { bdi { (tools) } } } }
             @if !envoy.is_empty() { div { dt { "Envoy" } dd.small { bdi { (envoy) } } } }
         }

@@ -10,7 +10,7 @@ use super::query::{Fields, agent_path, query};
 use super::show::{ago, clock, number};
 use super::visitor::Visitor;
 use super::{Dashboard, show};
-use crate::alerts::session_name;
+use crate::alerts::{loop_cost, session_name};
 use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
 use crate::model::{Event, EventType, Millis, actor_name};
@@ -109,6 +109,7 @@ fn why(event: &Event) -> Markup {
         @if let (Some(score), Some(threshold)) = (figure("score"), figure("threshold")) {
             span.faint { "score " (number(score)) " > " (number(threshold)) }
         }
+        @if let Some(cost) = loop_cost(detail) { span.change { "the loop took " (cost) } }
         @if let Some(answers) = figure("answers").filter(|answers| *answers > 1.0) {
             span.change { "in " (number(answers)) " answers since the event before" }
         }

@@ -42,6 +42,7 @@ mod sessions;
 mod show;
 mod timeline;
 mod tools;
+mod usage;
 mod visitor;
 
 pub use people::TrustedUsers;

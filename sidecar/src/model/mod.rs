@@ -17,6 +17,7 @@ mod entries;
 mod pause;
 mod policy_rule;
 mod session;
+mod usage;
 mod words;
 
 pub use actor::actor_name;
@@ -25,6 +26,7 @@ pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;
 pub use session::{SessionStop, session_name};
+pub use usage::{UsageDay, date_of, day_of};
 use words::words;
 
 use crate::clock::serialize_rfc3339;

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::api::{self, App};
 use crate::clock::system_clock;
 use crate::dashboard::{Dashboard, TrustedUsers};
-use crate::service::{Limits, PUBLISH_INTERVAL, SHARE, Service, WRITE_INTERVAL};
+use crate::service::{Limits, PUBLISH_INTERVAL, Prices, SHARE, Service, WRITE_INTERVAL};
 use crate::store::Location;
 use crate::telemetry::Telemetry;
 
@@ -105,7 +105,7 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_SCORE_RETENTION", default_value = "7d", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     score_retention: Duration,
-    /// How long events are kept; for ever if not set
+    /// How long events are kept, and tokens and refused calls by day; for ever if not set
     #[arg(long, env = "KILL_SWITCH_EVENT_RETENTION", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     event_retention: Option<Duration>,
@@ -117,6 +117,9 @@ pub struct ServeOptions {
     #[arg(long, env = "KILL_SWITCH_STORM_PAUSE", default_value = "1h", value_name = "DURATION",
           value_parser = storm_pause)]
     storm_pause: Duration,
+    /// YAML file with the prices of models per million tokens; without it nothing is said about money
+    #[arg(long, env = "KILL_SWITCH_PRICES", value_name = "FILE")]
+    prices: Option<PathBuf>,
     #[command(flatten)]
     alerts: alerts::AlertFlags,
     /// Format of the log
@@ -131,6 +134,13 @@ impl ServeOptions {
     fn trusted_users(&self) -> Option<TrustedUsers> {
         let header = self.trusted_user_header.clone()?;
         Some(TrustedUsers { header, from: self.trusted_user_from.clone() })
+    }
+
+    fn prices(&self) -> Result<Option<Prices>, ServeError> {
+        let Some(path) = self.prices.clone() else { return Ok(None) };
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let prices = text.and_then(|text| Prices::parse(&text));
+        prices.map(Some).map_err(|reason| ServeError::File { path, reason })
     }
 
     fn limits(&self) -> Limits {
@@ -162,11 +172,13 @@ pub async fn serve(options: ServeOptions) -> Result<(), ServeError> {
     let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     let tls = tls::acceptor(options.tls_cert.as_deref(), options.tls_key.as_deref())?;
+    let prices = options.prices()?;
 
     let _lock = options.db.file().map(lock::hold).transpose()?;
     let cannot_open = |source| ServeError::Database { location: options.db.clone(), source };
     let store = options.db.open().await.map_err(cannot_open)?;
-    let service = Arc::new(Service::new(Arc::clone(&store), system_clock(), options.limits()).await?);
+    let service = Service::new(Arc::clone(&store), system_clock(), options.limits()).await?.pricing(prices);
+    let service = Arc::new(service);
     let telemetry = Telemetry::from_environment().map_err(ServeError::Telemetry)?;
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&service);

@@ -27,6 +27,7 @@ mod observations;
 mod pause;
 mod policies;
 mod preview;
+mod prices;
 mod readiness;
 mod retention;
 mod rules;
@@ -36,6 +37,7 @@ mod storm;
 mod sync;
 mod tokens;
 mod tools;
+mod usage;
 
 pub use agents::{Caller, Note, Precondition};
 pub use apply::{AgentStep, Applied, Apply, RuleStep, Step};
@@ -51,6 +53,7 @@ pub(crate) use observations::WRITE_INTERVAL;
 pub use pause::PauseRequest;
 pub use policies::{Policies, PolicyFile};
 pub use preview::Preview;
+pub use prices::{Cost, Prices};
 pub use readiness::NotReady;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
@@ -71,7 +74,7 @@ pub struct Limits {
     pub scores_per_agent: u32,
     /// How long scores are kept.
     pub score_retention: Duration,
-    /// How long events are kept. `None` means for ever.
+    /// How long events are kept, and what agents used by day. `None` means for ever.
     pub event_retention: Option<Duration>,
     /// How long the delivery of an alert is attempted.
     pub alert_give_up_after: Duration,
@@ -104,6 +107,7 @@ pub struct Service {
     store: Arc<Store>,
     clock: Clock,
     limits: Limits,
+    prices: Option<Prices>,
     epoch: String,
     rev: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
@@ -131,6 +135,7 @@ impl Service {
             store,
             clock,
             limits,
+            prices: None,
             epoch: meta.epoch,
             rev: watch::Sender::new(meta.rev),
             stopping: watch::Sender::new(false),

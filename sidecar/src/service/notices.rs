@@ -21,7 +21,7 @@ const BATCH: u32 = 100;
 /// replica ends during the attempt, the others take over after this time.
 const LEASE: Duration = Duration::from_secs(120);
 /// The members of an event's detail that a notice contains.
-const DETAIL_MEMBERS: [&str; 27] = [
+const DETAIL_MEMBERS: [&str; 29] = [
     "kill_id",
     "scope",
     "session",
@@ -36,6 +36,8 @@ const DETAIL_MEMBERS: [&str; 27] = [
     "repeated_tool_calls",
     "failures_in_a_row",
     "repeated_steps",
+    "loop_calls",
+    "loop_usage",
     "tools",
     "period",
     "rounds",

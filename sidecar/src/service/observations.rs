@@ -19,8 +19,8 @@ use serde::Serialize;
 
 use super::agents::next_generation;
 use super::policies::govern_new;
-use super::{Result, Service};
-use crate::model::{Agent, Millis};
+use super::{Result, Service, usage};
+use crate::model::{Agent, Millis, UsageDay, day_of};
 use crate::store::Tx;
 
 /// How often observations are written.
@@ -63,6 +63,8 @@ struct Pending {
     last_ms: Millis,
     /// In the order of arrival.
     scores: Vec<ScoreSample>,
+    /// What the agent used and was refused, by the day of arrival. Nearly always one day.
+    days: Vec<UsageDay>,
 }
 
 impl Collector {
@@ -98,6 +100,16 @@ impl Pending {
         let usable = seen.scores.iter().filter(|sample| sample.score.is_finite());
         self.scores.extend(usable.map(|sample| ScoreSample { at_ms: at(sample.at_ms), ..sample.clone() }));
         self.scores.drain(..self.scores.len().saturating_sub(MAX_SCORES));
+        if seen.usage.is_empty() && seen.refused == 0 {
+            return;
+        }
+        let day = day_of(now_ms);
+        if self.days.last().is_none_or(|last| last.day != day) {
+            self.days.push(UsageDay { day, ..UsageDay::default() });
+        }
+        if let Some(day) = self.days.last_mut() {
+            usage::merge(day, &seen.usage, seen.refused);
+        }
     }
 }
 
@@ -151,7 +163,7 @@ impl Service {
             if pending.len() >= MAX_PENDING_AGENTS {
                 continue;
             }
-            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new() };
+            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new(), days: Vec::new() };
             first.merge(seen, now_ms);
             pending.insert(seen.agent_id.clone(), first);
             new_agents += u64::from(is_new);
@@ -184,6 +196,9 @@ impl Service {
                 tx.touch_agent(agent_id, seen.first_ms, seen.last_ms).await?;
                 if !seen.scores.is_empty() {
                     tx.append_scores(agent_id, &seen.scores, self.limits.scores_per_agent).await?;
+                }
+                for day in &seen.days {
+                    tx.add_usage(agent_id, day).await?;
                 }
             }
             self.commit(tx, rev).await?;

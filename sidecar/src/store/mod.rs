@@ -7,7 +7,7 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
+//! `scores`, `usage`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
 //! PostgreSQL. What the two do differently is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in
 //! `tests/it/store.rs` runs against both.
 
@@ -34,6 +34,7 @@ mod sqlite;
 mod statement;
 mod stops;
 mod transfer;
+mod usage;
 
 pub use access::Session;
 pub use agents::AgentQuery;
@@ -77,7 +78,7 @@ pub struct Expiry {
     pub deliveries_before_ms: Millis,
     /// Stops of conversations of which filters were told for the last time before this time are deleted.
     pub stops_before_ms: Millis,
-    /// Events before this time are deleted, if it is set.
+    /// Events before this time are deleted, if it is set, and so is what agents used on the days before.
     pub events_before_ms: Option<Millis>,
 }
 
@@ -189,6 +190,10 @@ impl Tx {
                 events_before_ms,
             ),
             ("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at_ms < $1 LIMIT $2)", events_before_ms),
+            (
+                "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE day < $1 / 86400000 LIMIT $2)",
+                events_before_ms,
+            ),
         ] {
             let Some(before_ms) = before_ms else { continue };
             let left = EXPIRE_AT_MOST.saturating_sub(deleted);

@@ -17,12 +17,13 @@ const ROWS_PER_WRITE: usize = 50;
 /// A table that is carried over, and the column by which it is read in parts. A small one is read at once.
 type Table = (&'static str, Option<&'static str>);
 
-const TABLES: [Table; 12] = [
+const TABLES: [Table; 13] = [
     ("agents", Some("agent_id")),
     ("events", Some("id")),
     ("kills", Some("kill_id")),
     ("alert_outbox", Some("event_id")),
     ("scores", Some("id")),
+    ("usage", Some("id")),
     ("tokens", None),
     ("alert_rules", None),
     ("alert_deliveries", Some("seq")),
@@ -34,8 +35,8 @@ const TABLES: [Table; 12] = [
 /// Tables that are carried over and have no single column as their key.
 const SMALL: [&str; 1] = ["policy_rules"];
 /// Tables whose rows the database numbers, with the column of the number. Numbers must go on where they were.
-const NUMBERED: [(&str, &str); 4] =
-    [("events", "id"), ("scores", "id"), ("alert_deliveries", "seq"), ("stopped_sessions", "id")];
+const NUMBERED: [(&str, &str); 5] =
+    [("events", "id"), ("scores", "id"), ("usage", "id"), ("alert_deliveries", "seq"), ("stopped_sessions", "id")];
 /// Tables that are not carried over as they are: one row that is copied apart, and what replicas tell each other now.
 const LEFT: [&str; 3] = ["meta", "envoys", "fleet_messages"];
 /// Columns that only one kind of database has, and that hold nothing durable.

@@ -45,3 +45,4 @@ mod sync;
 mod telemetry;
 mod transfer;
 mod trusted_users;
+mod usage;

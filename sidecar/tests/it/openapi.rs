@@ -68,6 +68,7 @@ async fn requests_and_answers_match_their_schemas() {
     let policies =
         json!({"version": 1, "agents": {"b": {"enabled": true}}, "rules": [{"match": "team/*", "enabled": true}]});
     let entries = json!({"agent_id": "a", "generation": 1, "entries": ""});
+    let used = json!({"model": "gpt-4.1", "calls": 2, "input_tokens": 300, "output_tokens": 40});
     let calls = [
         (Method::PUT, agent, json!({"kill_switch_enabled": true, "name": "A"}), 201),
         (Method::PUT, agent, json!({"kill_switch_enabled": true}), 200),
@@ -91,9 +92,17 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::POST, "/v1/agents/{agent_id}/activate", json!({"reason": "fixed", "by": "Ada"}), 200),
         (Method::POST, "/v1/kills", kill("stale", "a", 1), 200),
         (Method::POST, "/v1/agents/{agent_id}/deactivate", Value::Null, 200),
-        (Method::POST, "/v1/observations", json!({"agents": [{"agent_id": "a", "scores": [score]}]}), 200),
+        (
+            Method::POST,
+            "/v1/observations",
+            json!({"agents": [{"agent_id": "a", "scores": [score], "usage": [used]}]}),
+            200,
+        ),
         (Method::POST, "/v1/entries", json!({"sender": "s", "version": 0, "sent_ms": 1, "agents": [entries]}), 200),
         (Method::GET, "/v1/agents/{agent_id}/fleet", Value::Null, 200),
+        (Method::GET, "/v1/agents/{agent_id}/usage", Value::Null, 200),
+        (Method::GET, "/v1/usage?days=1", Value::Null, 200),
+        (Method::GET, "/v1/usage?days=0", Value::Null, 422),
         (Method::GET, "/v1/agents/{agent_id}/scores?limit=5", Value::Null, 200),
         (Method::GET, "/v1/agents?limit=1", Value::Null, 200),
         (Method::GET, "/v1/sync?envoy=edge", Value::Null, 200),

@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod pause;
 pub mod stops;
+pub mod usage;
 
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ use pause::{
 use stops::{
     a_stop_is_read_as_it_was_added_until_it_is_released_or_over, filters_are_told_the_latest_stop_of_each_conversation,
     other_conversations_that_were_stopped_are_counted, stop,
+};
+use usage::{
+    the_number_of_models_of_a_day_is_bounded, usage_adds_up_by_agent_day_and_model, usage_is_kept_as_long_as_events,
 };
 
 /// Runs each test against a new SQLite file and a new PostgreSQL database.
@@ -72,6 +76,9 @@ every_store![
     what_kill_reports_stopped_in_a_range_of_time_is_counted,
     only_the_latest_scores_are_kept,
     scores_are_in_the_order_of_the_calls,
+    usage_adds_up_by_agent_day_and_model,
+    the_number_of_models_of_a_day_is_bounded,
+    usage_is_kept_as_long_as_events,
     tokens_are_read_as_they_were_added_and_revoked_once,
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
     an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,

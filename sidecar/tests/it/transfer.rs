@@ -62,9 +62,15 @@ async fn fill(api: &Api) {
     for part in agents.chunks(600) {
         api.report("/v1/observations", json!({"agents": part})).await.ok();
     }
+    let used = json!({"model": "gpt-4.1", "calls": 2, "input_tokens": 300, "output_tokens": 40});
     let score =
         json!({"at_ms": 0, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1});
-    api.report("/v1/observations", json!({"agents": [{"agent_id": "a", "scores": [score]}]})).await.ok();
+    api.report(
+        "/v1/observations",
+        json!({"agents": [{"agent_id": "a", "scores": [score], "refused": 3, "usage": [used]}]}),
+    )
+    .await
+    .ok();
     let rules = json!([{"match": "team/*", "enabled": true}, {"match": "*", "action": "observe"}]);
     api.put("/v1/policies/team", json!({"version": 1, "agents": {"d": {"scope": "session"}}, "rules": rules}))
         .await

@@ -1,14 +1,17 @@
 //! Anthropic Messages.
 
 use super::calls_in_parts::CallDelta;
+use super::usage::ANTHROPIC;
 use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads a message, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [event, index, block, delta, content] =
-        document.pick(["type", "index", "content_block", "delta", "content"])?;
+    let [event, index, block, delta, content, message, model, usage] =
+        document.pick(["type", "index", "content_block", "delta", "content", "message", "model", "usage"])?;
+    answer.state_model(model);
+    answer.state_usage(usage, &ANTHROPIC);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
         Some(b"content_block_start") => block.map_or(Ok(()), |block| start(index, block, answer)),
         Some(b"content_block_delta") => delta.map_or(Ok(()), |delta| more(index, delta, answer)),
@@ -18,6 +21,10 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         }
         Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => {
             answer.reach(AnswerState::Ended, event == b"message_stop");
+            // The message begins with the tokens of its input. Those of its output are in an event of their own.
+            let [model, usage] = message.and_then(|message| message.pick(["model", "usage"]).ok()).unwrap_or_default();
+            answer.state_model(model);
+            answer.state_usage(usage, &ANTHROPIC);
             Ok(())
         }
         _ => {

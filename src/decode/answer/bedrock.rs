@@ -1,16 +1,29 @@
 //! Bedrock Converse and ConverseStream. The type of an event is in a header of its message, or it is the name of a member
-//! around the event.
+//! around the event. The answer does not name its model.
 
 use super::calls_in_parts::CallDelta;
+use super::usage::BEDROCK;
 use super::{AnswerState, PartialAnswer, get_nested};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [output, start, delta, message, stop, stop_event] =
-        document.pick(["output", "contentBlockStart", "contentBlockDelta", "message", "stopReason", "messageStop"])?;
-    answer.reach(AnswerState::Ended, stop.or(stop_event).is_some());
+    let [output, start, delta, message, stop, stop_event, metadata, usage] = document.pick([
+        "output",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "message",
+        "stopReason",
+        "messageStop",
+        "metadata",
+        "usage",
+    ])?;
+    // The last event of a stream has the tokens. It comes after the one that says why the model has finished.
+    answer.reach(AnswerState::Finished, stop.or(stop_event).is_some());
+    let usage = usage.or(metadata.and_then(|metadata| metadata.get("usage").ok().flatten()));
+    answer.reach(AnswerState::Ended, output.or(metadata).or(usage).is_some());
+    answer.state_usage(usage, &BEDROCK);
     // An exception within a stream consists of its message.
     if message.and_then(Json::string).is_some() {
         answer.fail();

@@ -1,19 +1,30 @@
-//! Cohere v2 chat. The plan before tool calls is a thought of the model, not part of its answer.
+//! Cohere v2 chat. The plan before tool calls is a thought of the model, not part of its answer. The answer does not name
+//! its model.
 
 use super::calls_in_parts::CallDelta;
+use super::usage::RESPONSES;
 use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [event, index, delta, message] = document.pick(["type", "index", "delta", "message"])?;
+    let [event, index, delta, message, usage] = document.pick(["type", "index", "delta", "message", "usage"])?;
     let is_end = event.and_then(Json::string).is_some_and(|event| event.is("message-end"));
     answer.reach(AnswerState::Ended, is_end || (delta.is_none() && message.is_some_and(Json::is_object)));
+    read_usage(usage, answer);
     let Some(delta) = delta else { return message.map_or(Ok(()), |message| read_message(message, answer)) };
-    let [message, error] = delta.pick(["message", "error"])?;
+    let [message, error, usage] = delta.pick(["message", "error", "usage"])?;
     answer.fail_on(error);
+    read_usage(usage, answer);
     message.map_or(Ok(()), |message| read_delta(index, message, answer))
+}
+
+/// Reads the tokens that are billed, or else those that the model has read and written.
+fn read_usage(usage: Option<Json<'_>>, answer: &mut PartialAnswer) {
+    let Some(usage) = usage else { return };
+    let [billed, tokens] = usage.pick(["billed_units", "tokens"]).unwrap_or_default();
+    answer.state_usage(billed.or(tokens), &RESPONSES);
 }
 
 fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {

@@ -13,6 +13,7 @@ mod ollama;
 mod openai;
 mod responses;
 mod rpc;
+mod usage;
 
 use std::rc::Rc;
 
@@ -27,6 +28,8 @@ use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
 use crate::wire::Repetition;
 use calls_in_parts::{CallDelta, CallsInParts};
+
+pub use usage::Stated;
 
 /// The status and the headers of a response that matter.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +69,7 @@ struct PartialAnswer {
     /// Whether anything of the answer has come.
     has_begun: bool,
     state: AnswerState,
+    stated: Stated,
     /// Looks for a loop in the answer, if that is wanted.
     finder: Option<RepetitionFinder>,
 }
@@ -109,7 +113,9 @@ impl AnswerReader {
         };
         let calls = CallsInParts::new(max_event_bytes);
         let state = AnswerState::Partial;
-        let answer = PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, finder: None };
+        let stated = Stated::default();
+        let answer =
+            PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, stated, finder: None };
         Self { body, max_event_bytes, answer }
     }
 
@@ -165,8 +171,8 @@ impl AnswerReader {
         self.finish_into_parts().0
     }
 
-    /// Returns the answer like [`finish`](Self::finish), and the fingerprinter to be used again.
-    pub fn finish_into_parts(mut self) -> (Answer, Fingerprinter) {
+    /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
+    pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
         let answer = &mut self.answer;
         if let BodyKind::Documents(format, frames) = &mut self.body {
             frames.finish(&mut |document| answer.read(*format, document));
@@ -181,7 +187,7 @@ impl AnswerReader {
             None if has_text => Answer::Text(text),
             None => Answer::Unknown,
         };
-        (answer, self.answer.text)
+        (answer, self.answer.stated, self.answer.text)
     }
 }
 

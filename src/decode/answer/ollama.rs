@@ -6,7 +6,10 @@ use crate::scan::Malformed;
 
 /// Reads an answer, or a line of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [response, message, error, done] = document.pick(["response", "message", "error", "done"])?;
+    let [response, message, error, done, model, input, output] =
+        document.pick(["response", "message", "error", "done", "model", "prompt_eval_count", "eval_count"])?;
+    answer.state_model(model);
+    answer.state_counts(input, output);
     answer.reach(AnswerState::Ended, done.is_some_and(Json::is_true));
     answer.fail_on(error);
     answer.push_string(response)?;

@@ -3,6 +3,7 @@
 //! Only the first of several choices is read: they all answer the same question.
 
 use super::calls_in_parts::CallDelta;
+use super::usage::OPENAI;
 use super::{AnswerState, PartialAnswer, is_given};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
@@ -10,8 +11,10 @@ use crate::scan::Malformed;
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     answer.reach(AnswerState::Ended, document.text() == b"[DONE]");
-    let [choices, error] = document.pick(["choices", "error"])?;
+    let [choices, error, model, usage] = document.pick(["choices", "error", "model", "usage"])?;
     answer.fail_on(error);
+    answer.state_model(model);
+    answer.state_usage(usage, &OPENAI);
     for choice in choices.into_iter().flat_map(Json::elements) {
         let [index, text, message, delta, finish] =
             choice?.pick(["index", "text", "message", "delta", "finish_reason"])?;

@@ -3,16 +3,20 @@
 //! A stream repeats everything: as deltas, as finished items, and in the finished response. Text is read from the deltas and
 //! calls from the finished items; everything else is ignored.
 
+use super::usage::RESPONSES;
 use super::{AnswerState, PartialAnswer};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
 /// Reads a response, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [event, delta, item, output, error] = document.pick(["type", "delta", "item", "output", "error"])?;
+    let [event, delta, item, output, error, response, model, usage] =
+        document.pick(["type", "delta", "item", "output", "error", "response", "model", "usage"])?;
     answer.fail_on(error);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
         None => {
+            answer.state_model(model);
+            answer.state_usage(usage, &RESPONSES);
             answer.reach(AnswerState::Ended, output.is_some());
             output.into_iter().flat_map(Json::elements).try_for_each(|item| read_item(item?, answer))
         }
@@ -24,6 +28,10 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         }
         Some(b"response.completed" | b"response.incomplete") => {
             answer.reach(AnswerState::Ended, true);
+            let [model, usage] =
+                response.and_then(|response| response.pick(["model", "usage"]).ok()).unwrap_or_default();
+            answer.state_model(model);
+            answer.state_usage(usage, &RESPONSES);
             Ok(())
         }
         Some(_) => Ok(()),

@@ -111,8 +111,10 @@ impl<'a> Json<'a> {
     fn pick_into(self, names: &[&str], found: &mut [Option<Self>]) -> Result<(), Malformed> {
         for member in self.members() {
             let (key, value) = member?;
+            // Escapes are searched for once, and not for each of the names.
+            let key = key.unescaped();
             for (slot, name) in found.iter_mut().zip(names) {
-                if key.is(name) {
+                if *key == *name.as_bytes() {
                     *slot = Some(value);
                 }
             }

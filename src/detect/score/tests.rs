@@ -1,5 +1,6 @@
 use super::*;
 use crate::fingerprint::Fingerprint;
+use crate::fingerprint::hash::mix;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::{ToolSignature, ToolTurn};
 use proptest::prelude::*;
@@ -238,4 +239,59 @@ fn a_score_is_shown_as_the_number_it_is() {
         let score = Score::of(signals);
         assert_eq!(score.to_string(), score.value().to_string());
     }
+}
+
+/// A window of calls that each took ten tokens and one. `step` gives the tool and the result of the call at an index.
+fn window_of(calls: u32, step: impl Fn(u32) -> (u32, Fingerprint)) -> Window {
+    let mut window = Window::empty(0, Counting::Progress);
+    for index in 0..calls {
+        let (tool, input) = step(index);
+        let tools = ToolTurn::Results(ToolSignature::new(u64::from(tool) + 1));
+        let call = Call { at_ms: u64::from(index), input, tools, ..Call::default() };
+        let (_, sequence) = scorer(0).score(&mut window, call);
+        if index + 1 < calls {
+            window.add_usage(sequence, Usage { input_tokens: 10, output_tokens: 1 });
+            scorer(0).attach_answer(&mut window, sequence, Answer::Unknown, u64::from(index));
+        }
+    }
+    window
+}
+
+#[test]
+fn the_cost_of_a_loop_is_that_of_the_calls_that_the_reason_names() {
+    let text = |number: u32, failing| Fingerprint {
+        simhash: SimHash(mix(number.into())),
+        digest: number,
+        informative: true,
+        failing,
+    };
+    let usage = |calls: u32| Some(Usage { input_tokens: calls * 10, output_tokens: calls });
+    let cost = |window: &Window| scorer(0).cost(window);
+    // Every second call is something else.
+    let repeats = window_of(9, |index| if index % 2 == 0 { (1, text(1, false)) } else { (2, text(50 + index, false)) });
+    assert_eq!(cost(&repeats), (5, usage(4)), "{}", scorer(0).explain(&repeats, &[]).0);
+    let row = window_of(8, |index| (index, if index < 3 { text(50 + index, false) } else { text(1, true) }));
+    assert_eq!(scorer(0).explain(&row, &[]).0, "the same failing result 5 times in a row, whatever was called");
+    assert_eq!(cost(&row), (5, usage(4)));
+    let cycle = window_of(15, |index| (index % 7, text(index % 7, false)));
+    assert!(scorer(0).explain(&cycle, &[]).0.starts_with("a cycle: 8 of the last 15 calls"));
+    assert_eq!(cost(&cycle), (15, usage(14)));
+    assert_eq!(cost(&window_of(1, |_| (1, text(1, false)))), (1, None), "nothing is known about tokens");
+    assert_eq!(cost(&Window::empty(0, Counting::Progress)), (0, None));
+}
+
+#[test]
+fn identical_calls_in_flight_keep_the_tokens_of_those_that_were_answered() {
+    let mut window = Window::empty(0, Counting::Progress);
+    let call = Call { in_flight: 1, ..Call::default() };
+    let (_, sequence) = scorer(0).score(&mut window, call);
+    scorer(0).score(&mut window, call);
+    window.add_usage(sequence, Usage { input_tokens: 5, output_tokens: 1 });
+    scorer(0).attach_answer(&mut window, sequence, Answer::Unknown, 1);
+    scorer(0).score(&mut window, call);
+    window.add_usage(sequence, Usage { input_tokens: 7, output_tokens: u32::MAX });
+    let calls: Vec<_> = window.calls().iter().map(|call| (call.in_flight, call.usage)).collect();
+    assert_eq!(calls, [(2, Usage { input_tokens: 12, output_tokens: u32::MAX })]);
+    window.add_usage(Sequence(99), Usage { input_tokens: 7, output_tokens: 7 });
+    assert_eq!(window.calls().len(), 1, "an answer to a call that has left the window is dropped");
 }

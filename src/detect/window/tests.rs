@@ -33,10 +33,12 @@ fn call() -> impl Strategy<Value = Call> {
         (proptest::option::of(fingerprint()), signature())
             .prop_map(|(text, signature)| Answer::Tools { text, signature }),
     ];
-    (any::<(u64, u32, u8, u64, bool)>(), fingerprint(), tools, answer).prop_map(
+    (any::<(u64, u32, u8, u64, bool, u32, u32)>(), fingerprint(), tools, answer).prop_map(
         |(rest, input, (tools, action), answer)| {
-            let (at_ms, took_ms, in_flight, conversation, novel) = rest;
-            Call { at_ms, took_ms, in_flight, conversation, input, tools, action, answer, novel, ..Call::default() }
+            let (at_ms, took_ms, in_flight, conversation, novel, input_tokens, output_tokens) = rest;
+            let usage = Usage { input_tokens, output_tokens };
+            let call = Call { at_ms, took_ms, in_flight, conversation, novel, usage, ..Call::default() };
+            Call { input, tools, action, answer, ..call }
         },
     )
 }
@@ -208,7 +210,7 @@ fn twenty_calls_take_about_a_kilobyte() {
     for number in 0..20 {
         window.push(numbered(number), 20);
     }
-    assert_eq!(window.bytes().len(), 14 + 20 * 67);
+    assert_eq!(window.bytes().len(), 14 + 20 * 75);
     assert_eq!(Window::max_bytes(20), window.bytes().len());
 }
 

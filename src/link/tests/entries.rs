@@ -5,7 +5,7 @@ use crate::detect::score::Score;
 use crate::detect::window::Call;
 use crate::entries::{ITEM_BYTES, Kind};
 use crate::turn::Answer;
-use crate::wire::EntryReport;
+use crate::wire::{EntryReport, Usage};
 
 /// Adds a call of an agent, and returns its number.
 fn add(worker: &Worker, agent: &str) -> u32 {
@@ -30,7 +30,7 @@ fn calls_and_answers_are_told_together_at_most_every_150_ms() {
     let (host, worker, mut link) = synced();
     for tick in 0..20 {
         let number = add(&worker, if tick % 2 == 0 { "a" } else { "b" });
-        worker.entries.borrow_mut().add_answer(("a", 3), number, Answer::Failed, host.now_ms());
+        worker.entries.borrow_mut().add_answer(("a", 3), number, Answer::Failed, Usage::default(), host.now_ms());
         link.tick(&host);
         let made = host.calls.borrow().iter().rposition(|call| call.path == "/v1/entries");
         link.response(&host, CallId(made.unwrap() as u32 + 1), answer(200, "{}"));

@@ -4,6 +4,7 @@ mod faults;
 mod pause;
 mod tools;
 mod unjudged;
+mod usage;
 
 use super::request::TAIL_BYTES;
 use super::*;

@@ -9,10 +9,9 @@ use agent_kill_switch::detect::score::Score;
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Sequence, Window};
 use agent_kill_switch::entries::Item;
-use agent_kill_switch::turn::Answer;
 use agent_kill_switch::wire::{Action, Counting, KillReport, ReportedSession, Scope};
 
-use super::reported::{Arrival, Reported};
+use super::reported::{Arrival, End, Reported};
 use crate::model::Millis;
 
 /// The largest number of calls of one agent whose answers are awaited.
@@ -178,7 +177,7 @@ impl MergedAgent {
     /// Attaches an answer, if its call is known, and adds the calls that have waited for it. Returns the first loop that
     /// they complete.
     pub(super) fn answer(&mut self, reported: &Reported<'_>, item: &Item) -> Option<Trip> {
-        let end = (item.call.answer, reported.at_ms(item.call.at_ms));
+        let end = reported.end(item);
         let is_waiting = |known: &&mut Arrival| known.number == item.number && known.sender == reported.sender;
         if let Some(waiting) = self.waiting.iter_mut().find(is_waiting) {
             waiting.end = Some(end);
@@ -193,9 +192,10 @@ impl MergedAgent {
         self.add_all(ready, Patience::Waits)
     }
 
-    fn attach(&mut self, conversation: Option<u64>, sequence: Sequence, (answer, end_ms): (Answer, Millis)) {
+    fn attach(&mut self, conversation: Option<u64>, sequence: Sequence, end: End) {
         if let Some(merged) = self.windows.get_mut(&conversation) {
-            self.record.scorer().attach_answer(&mut merged.window, sequence, answer, end_ms);
+            merged.window.add_usage(sequence, end.usage);
+            self.record.scorer().attach_answer(&mut merged.window, sequence, end.answer, end.at_ms);
         }
     }
 
@@ -267,6 +267,7 @@ impl MergedAgent {
             return None;
         }
         let (reason, matches) = record.scorer().explain(&merged.window, &[]);
+        let (loop_calls, loop_usage) = record.scorer().cost(&merged.window);
         let scope = if conversation.is_some() { record.scope } else { Scope::Agent };
         let report = KillReport {
             // The same at every replica, since all of them merge in the same order.
@@ -288,6 +289,8 @@ impl MergedAgent {
             repetition: None,
             tools: Vec::new(),
             matches,
+            loop_calls,
+            loop_usage,
             excerpt: None,
         };
         self.stop(verdict, scope, conversation);
@@ -315,7 +318,7 @@ impl MergedWindow {
     /// Finds out whether an identical call was or may have been under way at the same time as this one.
     fn identical(&self, arrival: &Arrival, size: u32) -> Identical {
         let call = &arrival.call;
-        let end_ms = arrival.end.map_or(Millis::MAX, |(_, end_ms)| end_ms);
+        let end_ms = arrival.end.map_or(Millis::MAX, |end| end.at_ms);
         let mut found = Identical::None;
         for past in self.window.past(call.conversation, size as usize).with_similar_input(call.input) {
             let past_end_ms = past.at_ms.saturating_add(Millis::from(past.took_ms));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent_kill_switch::detect::window::Call;
 use agent_kill_switch::entries::{ITEM_BYTES, Item, Kind};
 use agent_kill_switch::turn::Answer;
+use agent_kill_switch::wire::Usage;
 
 use crate::model::Millis;
 
@@ -26,7 +27,7 @@ pub(super) struct Reported<'a> {
 
 impl Reported<'_> {
     /// Returns a call of the report.
-    pub(super) fn arrival(&self, item: &Item, end: Option<(Answer, Millis)>) -> Arrival {
+    pub(super) fn arrival(&self, item: &Item, end: Option<End>) -> Arrival {
         let at_ms = self.at_ms(item.call.at_ms);
         Arrival {
             envoy: Arc::clone(&self.envoy),
@@ -37,6 +38,11 @@ impl Reported<'_> {
             end,
             arrived_ms: self.arrived_ms,
         }
+    }
+
+    /// Returns how a call ended, given the item of its answer.
+    pub(super) fn end(&self, item: &Item) -> End {
+        End { answer: item.call.answer, usage: item.call.usage, at_ms: self.at_ms(item.call.at_ms) }
     }
 
     /// Returns a time of the Envoy's clock as one of our own.
@@ -50,6 +56,15 @@ pub(super) fn items(bytes: &[u8]) -> Vec<Item> {
     bytes.as_chunks::<ITEM_BYTES>().0.iter().filter_map(Item::decode).collect()
 }
 
+/// How a call ended.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    pub(super) answer: Answer,
+    /// The tokens that the answer stated.
+    pub(super) usage: Usage,
+    pub(super) at_ms: Millis,
+}
+
 /// A call that has arrived.
 pub(super) struct Arrival {
     pub(super) envoy: Arc<str>,
@@ -58,7 +73,7 @@ pub(super) struct Arrival {
     /// `None` if the call belongs to the common window.
     pub(super) conversation: Option<u64>,
     pub(super) call: Call,
-    /// The answer and when it ended, if it has arrived.
-    pub(super) end: Option<(Answer, Millis)>,
+    /// How the call ended, if its answer has arrived.
+    pub(super) end: Option<End>,
     pub(super) arrived_ms: Millis,
 }

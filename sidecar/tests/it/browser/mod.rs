@@ -22,6 +22,7 @@ mod pause;
 mod scenarios;
 mod screenshots;
 mod tools;
+mod usage;
 mod widths;
 
 /// How long a step may take. It ends as soon as it has succeeded.

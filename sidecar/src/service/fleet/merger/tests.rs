@@ -3,10 +3,11 @@ use crate::model::Millis;
 use agent_kill_switch::agent::record::session_key;
 use agent_kill_switch::detect::window::Call;
 use agent_kill_switch::detect::windows::Windows;
+use agent_kill_switch::entries::Item;
 use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::fingerprint::simhash::SimHash;
 use agent_kill_switch::turn::{Answer, Conversation};
-use agent_kill_switch::wire::{Action, Scope};
+use agent_kill_switch::wire::{Action, Scope, Usage};
 use serde_json::{Value, json};
 
 const START_MS: Millis = 1_700_000_000_000;
@@ -67,7 +68,8 @@ impl Mesh {
             items.push(Item { kind: exchange.kind, number: self.number, half_points: 3, call });
             if exchange.took_ms <= *age_ms {
                 let answer = Answer::Text(text(exchange.answer));
-                let call = Call { at_ms: began_ms + exchange.took_ms, answer, ..Call::default() };
+                let usage = Usage { input_tokens: 100, output_tokens: 10 };
+                let call = Call { at_ms: began_ms + exchange.took_ms, answer, usage, ..Call::default() };
                 items.push(Item { kind: Kind::Answer, number: self.number, half_points: 0, call });
             }
         }
@@ -121,6 +123,8 @@ fn a_loop_over_four_envoys_is_recognised_at_the_call_at_which_one_window_recogni
             (13.0, Action::Deactivate, Scope::Agent)
         );
         assert!(trip.report.reason.ends_with(", spread over 4 Envoys"), "{}", trip.report.reason);
+        let stated = Some(Usage { input_tokens: 500, output_tokens: 50 });
+        assert_eq!((trip.report.loop_calls, trip.report.loop_usage), (6, stated), "{counting}");
         assert_eq!(
             mesh.run(&[0, 1, 2, 3], [SAME; 20]).map(|found| found.0),
             None,
