@@ -17,11 +17,13 @@
     return region.contains(at) && at.matches("input:not([type=checkbox]), select, textarea");
   };
 
-  // Replaces the live regions of the page that differ from those of `fresh`, and keeps what was ticked, typed and focused.
+  // Replaces the live regions of the page that differ from those of `fresh`, and keeps what was ticked, typed, opened and
+  // focused.
   const swap = (fresh) => {
     const badge = document.querySelector("#state [data-badge]")?.textContent;
     for (const region of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(region.id);
+      for (const one of region.querySelectorAll("details[open]")) fresh.getElementById(one.id)?.setAttribute("open", "");
       if (!next || isBusy(region) || next.innerHTML === region.innerHTML) continue;
       const ticked = new Set([...region.querySelectorAll("input:checked")].map((box) => box.value));
       const typed = [...region.querySelectorAll("input[type=text]")].map((field) => [field.id, field.value]);

@@ -47,8 +47,8 @@ fn shown(title: &str, usage: &Usage<'_>) -> Markup {
             } @else {
                 p { (sum(usage)) }
                 (chart(usage))
-                details {
-                    summary { "By day and model" }
+                details #usage-by-day {
+                    summary #usage-by-day-summary { "By day and model" }
                     (by_day(usage))
                 }
                 p.faint {

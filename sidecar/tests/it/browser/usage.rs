@@ -50,4 +50,7 @@ async fn with_prices_the_cost_is_shown_and_what_has_no_price_is_named() {
     browser.click("#usage summary").await;
     let table = browser.text("#usage table").await;
     assert!(table.contains("2.80 USD") && table.contains("no price"), "{table}");
+    process.api.report("/v1/observations", report(&[("a", 9, json!([]))])).await.ok();
+    browser.until("#usage", "9 refused calls").await;
+    assert!(browser.is_displayed("#usage table").await, "what was opened stays open when the page updates itself");
 }
