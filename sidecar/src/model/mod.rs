@@ -20,7 +20,7 @@ mod session;
 mod usage;
 mod words;
 
-pub use actor::actor_name;
+pub use actor::{actor_name, who};
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
