@@ -17,7 +17,7 @@ const ROWS_PER_WRITE: usize = 50;
 /// A table that is carried over, and the column by which it is read in parts. A small one is read at once.
 type Table = (&'static str, Option<&'static str>);
 
-const TABLES: [Table; 13] = [
+const TABLES: [Table; 14] = [
     ("agents", Some("agent_id")),
     ("events", Some("id")),
     ("kills", Some("kill_id")),
