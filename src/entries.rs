@@ -6,17 +6,20 @@
 //! window's layout: items of another version are not read.
 
 use crate::detect::entry::{self, Entry};
+use crate::detect::tools::Treatment;
 use crate::detect::window::{self, Call, Sequence};
 
 /// The version of the layout.
 pub const VERSION: u8 = window::VERSION;
 
-/// The length of an item: what it is, the number of its call, the score that the Envoy gave it, and the call.
-pub const ITEM_BYTES: usize = 1 + 4 + 2 + entry::LEN;
+/// The length of an item: what it is, the number of its call, the score that the Envoy gave it, how its tools are counted,
+/// and the call.
+pub const ITEM_BYTES: usize = 1 + 4 + 2 + 1 + entry::LEN;
 
 const NUMBER: usize = 1;
 const SCORE: usize = NUMBER + 4;
-const CALL: usize = SCORE + 2;
+const TREATMENT: usize = SCORE + 2;
+const CALL: usize = TREATMENT + 1;
 
 /// What an item is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ impl Item {
         bytes.push(self.kind as u8);
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.half_points.to_le_bytes());
+        bytes.push(self.call.treatment.code());
         bytes.extend_from_slice(&entry::encode(&self.call, Sequence(0)));
     }
 
@@ -55,6 +59,7 @@ impl Item {
     pub fn decode(bytes: &[u8; ITEM_BYTES]) -> Option<Self> {
         let number = bytes.get(NUMBER..)?.first_chunk()?;
         let half_points = bytes.get(SCORE..)?.first_chunk()?;
+        let treatment = Treatment::from_code(*bytes.get(TREATMENT)?);
         let kind = match bytes.first()? {
             0 => Kind::Common,
             1 => Kind::Conversation,
@@ -65,7 +70,7 @@ impl Item {
             kind,
             number: u32::from_le_bytes(*number),
             half_points: u16::from_le_bytes(*half_points),
-            call: Entry(bytes.get(CALL..)?.first_chunk()?).call(),
+            call: Call { treatment, ..Entry(bytes.get(CALL..)?.first_chunk()?).call() },
         })
     }
 }
@@ -110,13 +115,16 @@ mod tests {
         let text = Fingerprint { simhash: SimHash(7), digest: 9, informative: true, failing: false };
         let usage = Usage { input_tokens: 70_000, output_tokens: 9 };
         let call = Call { at_ms: 5, in_flight: 1, conversation: 3, input: text, usage, ..Call::default() };
-        for (kind, answer) in [
-            (Kind::Common, Answer::Unknown),
-            (Kind::Conversation, Answer::Unknown),
-            (Kind::Answer, Answer::Text(text)),
-            (Kind::Answer, Answer::Rejected(422)),
+        for (kind, answer, treatment) in [
+            (Kind::Common, Answer::Unknown, Treatment::Usual),
+            (Kind::Common, Answer::Unknown, Treatment::Ignored),
+            (Kind::Conversation, Answer::Unknown, Treatment::CountedFrom(2)),
+            (Kind::Conversation, Answer::Unknown, Treatment::CountedFrom(100)),
+            (Kind::Answer, Answer::Text(text), Treatment::Usual),
+            (Kind::Answer, Answer::Rejected(422), Treatment::Usual),
         ] {
-            let item = Item { kind, number: 0x0102_0304, half_points: 26, call: Call { answer, ..call } };
+            let call = Call { answer, treatment, ..call };
+            let item = Item { kind, number: 0x0102_0304, half_points: 26, call };
             let mut bytes = Vec::new();
             item.encode(&mut bytes);
             assert_eq!(Item::decode(bytes.as_slice().try_into().unwrap()), Some(item));

@@ -7,11 +7,11 @@ use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Kind};
 use crate::chat::Caller;
-use crate::drill::Tally;
+use crate::drill::Traffic;
 use crate::fault::FaultProxy;
 use crate::format::Format;
 use crate::llm::MockLlm;
-use crate::mesh::{ENVIRONMENT, OPERATOR, Remote, SOON, envoy_config};
+use crate::mesh::{OPERATOR, Remote, SOON, environment, envoy_config};
 use crate::proc::{Envoy, Sidecar, SidecarOptions, wait_until, wasm_module};
 use crate::{EnvoyConfig, envoy_yaml};
 
@@ -49,6 +49,11 @@ impl Fleet {
     /// Starts this many Envoys, and a sidecar for each database: the URL of a PostgreSQL, or `None` for a file. The Envoys
     /// are spread over the sidecars.
     pub async fn over(envoys: usize, databases: &[Option<&str>]) -> Fleet {
+        Fleet::with(envoys, databases, &json!({})).await
+    }
+
+    /// Like `over`, with further fields of the filter's configuration.
+    pub async fn with(envoys: usize, databases: &[Option<&str>], filter: &Value) -> Fleet {
         let (mut sidecars, mut proxies) = (Vec::new(), Vec::new());
         for database in databases {
             let sidecar = Sidecar::start(options(*database)).await;
@@ -57,7 +62,7 @@ impl Fleet {
         }
         let mut fleet = Fleet { llm: MockLlm::start().await, sidecars, proxies, envoys: Vec::new() };
         // All at the same time, since each of them compiles the module.
-        let starting: Vec<_> = (0..envoys).map(|number| fleet.start_envoy(number)).collect();
+        let starting: Vec<_> = (0..envoys).map(|number| fleet.start_envoy(number, filter)).collect();
         for envoy in starting {
             fleet.envoys.push(envoy.await.expect("Envoy starts"));
         }
@@ -65,8 +70,10 @@ impl Fleet {
         fleet
     }
 
-    fn start_envoy(&self, number: usize) -> JoinHandle<Envoy> {
-        let fields = json!({"envoy_name": name(number), "sync_wait_seconds": 1});
+    fn start_envoy(&self, number: usize, filter: &Value) -> JoinHandle<Envoy> {
+        let mut fields = filter.clone();
+        fields["envoy_name"] = json!(name(number));
+        fields["sync_wait_seconds"] = json!(1);
         let sidecar = number % self.sidecars.len();
         let config = envoy_config(&self.llm, &self.sidecars[sidecar], wasm_module(), &fields);
         let config = EnvoyConfig { sidecar: Some(self.proxies[sidecar].address()), ..config };
@@ -86,13 +93,7 @@ impl Fleet {
 
     /// Switches the kill switch on for an agent, and waits until every Envoy knows.
     pub async fn enable(&self, agent: &str, settings: Value) {
-        let mut policy = json!({"kill_switch_enabled": true});
-        for (name, value) in settings.as_object().into_iter().flatten() {
-            policy[name] = value.clone();
-        }
-        let path = format!("/v1/agents/{agent}");
-        let (status, body) = self.remote(0, 0).api("PUT", &path, Some(policy)).await;
-        assert!((200..300).contains(&status), "{agent}: {status} {body}");
+        self.remote(0, 0).switch_on(agent, &settings).await;
         self.settled().await;
     }
 
@@ -132,55 +133,75 @@ impl Fleet {
         .await;
     }
 
+    /// Returns an agent that loops over all Envoys in turn.
+    pub fn looping(&self, agent: &str, pace: Pace) -> SpreadLoop {
+        let callers = self.callers(agent);
+        let agent = Agent::new(Kind::Looping, callers[0].clone(), Format::OpenAiChat, false);
+        let agent = if pace == Pace::NoPause { agent.answered_after(MODEL_TIME) } else { agent };
+        SpreadLoop { agent, callers, calls: 0 }
+    }
+
     /// Lets an agent loop over all Envoys in turn until a call is refused. Returns the number of the call that was refused,
     /// and how long after the beginning of the sixth call the last call began that was answered.
     pub async fn loop_until_refused(&self, agent: &str, pace: Pace) -> (usize, Duration) {
-        let callers = self.callers(agent);
-        let agent = Agent::new(Kind::Looping, callers[0].clone(), Format::OpenAiChat, false);
-        let mut agent = if pace == Pace::NoPause { agent.answered_after(MODEL_TIME) } else { agent };
+        let mut agent = self.looping(agent, pace);
         let before = self.merged().await.into_iter().max().unwrap_or(0);
         let began = Instant::now();
         let (mut sixth, mut last) = (began, began);
-        let mut number = 0;
         loop {
-            number += 1;
-            assert!(began.elapsed() < LOOP_MAX, "call {number} is still answered");
             let call_began = Instant::now();
-            if number <= 6 {
+            if agent.calls < 6 {
                 sixth = call_began;
             }
-            agent.call_through(callers[number % callers.len()].clone());
-            match agent.call().await.reply {
-                Ok(reply) if matches!(reply.status, 403 | 429) => {
-                    return (number, last.saturating_duration_since(sixth));
-                }
-                reply => {
-                    assert!(reply.is_ok(), "{reply:?}");
-                    last = call_began;
-                }
+            if agent.is_refused().await {
+                return (agent.calls, last.saturating_duration_since(sixth));
             }
+            last = call_began;
+            assert!(began.elapsed() < LOOP_MAX, "call {} is still answered", agent.calls);
             if pace == Pace::UntilMerged {
-                self.wait_for_merged(before + 2 * number as u64).await;
+                self.wait_for_merged(before + 2 * agent.calls as u64).await;
                 self.settled().await;
             }
         }
     }
 
-    /// Lets healthy agents call over all Envoys in turn, with this pause after each call, for a while.
-    pub async fn healthy(
-        &self,
-        prefix: &str,
-        agents: usize,
-        pause: Duration,
-        lasts: Duration,
-    ) -> Vec<JoinHandle<Tally>> {
-        let mut working = Vec::new();
+    /// Lets healthy agents call over all Envoys in turn, with this pause after each call.
+    pub async fn healthy(&self, prefix: &str, agents: usize, pause: Duration) -> Traffic {
+        let mut callers = Vec::new();
         for number in 0..agents {
             let name = format!("{prefix}-{number}");
-            self.enable(&name, json!({})).await;
-            working.push(tokio::spawn(work(number, self.callers(&name), pause, lasts)));
+            self.remote(0, 0).switch_on(&name, &json!({})).await;
+            callers.push(self.callers(&name));
         }
-        working
+        self.settled().await;
+        Traffic::start(callers, pause)
+    }
+}
+
+/// An agent that loops over several Envoys in turn.
+pub struct SpreadLoop {
+    agent: Agent,
+    callers: Vec<Caller>,
+    /// How many calls it has made.
+    pub calls: usize,
+}
+
+impl SpreadLoop {
+    /// Makes the next call. Returns whether it was refused.
+    pub async fn is_refused(&mut self) -> bool {
+        self.calls += 1;
+        self.agent.call_through(self.callers[self.calls % self.callers.len()].clone());
+        let reply = self.agent.call().await.reply;
+        let reply = reply.unwrap_or_else(|error| panic!("call {}: {error}", self.calls));
+        matches!(reply.status, 403 | 429)
+    }
+
+    /// Makes calls until one is refused.
+    pub async fn until_refused(&mut self) {
+        let began = Instant::now();
+        while !self.is_refused().await {
+            assert!(began.elapsed() < LOOP_MAX, "call {} is still answered", self.calls);
+        }
     }
 }
 
@@ -191,27 +212,10 @@ fn name(number: usize) -> String {
 
 /// Returns the options of a sidecar over a database.
 fn options(database: Option<&str>) -> SidecarOptions {
-    let mut options = SidecarOptions::default();
-    let environment = ENVIRONMENT.map(|(name, value)| (format!("KILL_SWITCH_{name}"), value.to_owned()));
-    options.environment = environment.to_vec();
+    let mut options = SidecarOptions { environment: environment(), ..SidecarOptions::default() };
     if let Some(url) = database {
         options.arguments.truncate(3);
         options.environment.push(("KILL_SWITCH_DB".to_owned(), url.to_owned()));
     }
     options
-}
-
-async fn work(number: usize, callers: Vec<Caller>, pause: Duration, lasts: Duration) -> Tally {
-    let kind = if number.is_multiple_of(2) { Kind::Chatty } else { Kind::Healthy };
-    let format = Format::CHATS[number % Format::CHATS.len()];
-    let mut agent = Agent::new(kind, callers[0].clone(), format, number.is_multiple_of(3));
-    let (began, mut tally) = (Instant::now(), Tally::default());
-    while began.elapsed() < lasts {
-        agent.call_through(callers[(number + tally.calls) % callers.len()].clone());
-        let call_began = Instant::now();
-        let call = agent.call().await;
-        tally.count(call_began, call.reply.map(|reply| reply.status));
-        tokio::time::sleep(pause).await;
-    }
-    tally
 }

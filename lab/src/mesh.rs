@@ -23,10 +23,13 @@ const ENFORCER: &str = "lab-enforcer-token-0123456789";
 pub const OPERATOR: &str = "lab-operator-token-0123456789";
 const VIEWER: &str = "lab-viewer-token-0123456789ab";
 
-/// The sidecar's settings. Tests kill more agents within a minute than a real fleet would, so a storm of kills does not
-/// pause it.
-pub(crate) const ENVIRONMENT: [(&str, &str); 4] =
-    [("ENFORCER_TOKEN", ENFORCER), ("OPERATOR_TOKEN", OPERATOR), ("VIEWER_TOKEN", VIEWER), ("STORM_KILLS", "0")];
+/// Returns the environment variables of the sidecar. Tests kill more agents within a minute than a real fleet would, so a
+/// storm of kills does not pause it.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    let settings =
+        [("ENFORCER_TOKEN", ENFORCER), ("OPERATOR_TOKEN", OPERATOR), ("VIEWER_TOKEN", VIEWER), ("STORM_KILLS", "0")];
+    settings.map(|(name, value)| (format!("KILL_SWITCH_{name}"), value.to_owned())).to_vec()
+}
 
 /// The options of a mesh.
 pub struct MeshOptions {
@@ -101,7 +104,7 @@ impl Mesh {
     pub async fn with(options: MeshOptions) -> Mesh {
         let llm = MockLlm::start().await;
         let mut sidecar = Sidecar::stopped((options.sidecar)(SidecarOptions {
-            environment: ENVIRONMENT.map(|(name, value)| (format!("KILL_SWITCH_{name}"), value.to_owned())).to_vec(),
+            environment: environment(),
             listen: options.sidecar_listen,
             ..SidecarOptions::default()
         }));
@@ -184,13 +187,18 @@ impl Remote {
         body
     }
 
-    /// Switches the kill switch on for an agent, applies `settings`, and waits until Envoy has applied both.
-    pub async fn enable(&self, agent: &str, settings: Value) {
+    /// Switches the kill switch on for an agent and applies `settings`. Does not wait until Envoy has applied them.
+    pub async fn switch_on(&self, agent: &str, settings: &Value) {
         let mut policy = json!({"kill_switch_enabled": true});
         for (name, value) in settings.as_object().into_iter().flatten() {
             policy[name] = value.clone();
         }
         self.api_ok("PUT", &agent_path(agent), Some(policy)).await;
+    }
+
+    /// Like `switch_on`, and waits until Envoy has applied the settings.
+    pub async fn enable(&self, agent: &str, settings: Value) {
+        self.switch_on(agent, &settings).await;
         self.settled().await;
     }
 

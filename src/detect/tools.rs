@@ -51,6 +51,24 @@ pub enum Treatment {
 }
 
 impl Treatment {
+    /// Returns a number for each way to count: 0 for the usual one, 1 for not at all, and otherwise the number of times.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Usual => 0,
+            Self::Ignored => 1,
+            Self::CountedFrom(times) => times.clamp(MIN_TOOL_COUNT, 255) as u8,
+        }
+    }
+
+    /// Returns the way to count that has this number.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Usual,
+            1 => Self::Ignored,
+            times => Self::CountedFrom(u32::from(times)),
+        }
+    }
+
     /// Returns how a call is counted that is about these calls of tools.
     ///
     /// It is ignored if all of its tools are. Otherwise the tool with the smallest number decides, and a tool without a rule

@@ -28,8 +28,6 @@ use sync::{PolicySync, Position};
 
 /// How often a root ticks.
 pub const TICK_MS: u64 = 50;
-/// How long a report may take.
-const GRACE_MS: u64 = 10_000;
 
 /// One root's side of the link.
 pub struct Link {

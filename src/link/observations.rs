@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use super::GRACE_MS;
 use super::backoff::Backoff;
 use crate::detect::score::Score;
 use crate::detect::window::Sequence;
@@ -17,6 +16,8 @@ use crate::worker::Worker;
 const MAX_AGENTS: usize = 500;
 /// How many agents one report lists. With all their scores, these are half a megabyte, and the sidecar accepts one.
 const AGENTS_PER_REPORT: usize = 100;
+/// How long a report may take.
+const TIMEOUT_MS: u64 = 10_000;
 /// The longest pause between two attempts, before jitter.
 const LONGEST_PAUSE_MS: u64 = 30_000;
 /// How many scores are kept for one agent. Newer scores replace older ones.
@@ -121,7 +122,7 @@ impl Reporter {
         }
         let body = serde_json::to_vec(&observations).unwrap_or_default();
         let path = "/v1/observations".to_owned();
-        self.sent = host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: GRACE_MS });
+        self.sent = host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: TIMEOUT_MS });
         if self.sent.is_none() {
             self.backoff.fail(host, now_ms);
         }

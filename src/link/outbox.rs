@@ -10,7 +10,6 @@
 //! `kill_id`. The sidecar recognises a report that it has already accepted by this id. A report that is refused waits behind
 //! the others and is tried again.
 
-use super::GRACE_MS;
 use super::backoff::Backoff;
 use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Outgoing};
@@ -27,8 +26,11 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_PER_AGENT: usize = 64;
 /// How often all buckets are read although their counts say that nothing is new.
 const LOOK_MS: u64 = 10_000;
-/// The longest pause between two attempts, before jitter.
-const LONGEST_PAUSE_MS: u64 = 8_000;
+/// How long a report may take.
+const TIMEOUT_MS: u64 = 4_000;
+/// The longest pause between two attempts, before jitter. Together with [`TIMEOUT_MS`], this is how long a report waits after
+/// the sidecar can be reached again.
+const LONGEST_PAUSE_MS: u64 = 4_000;
 
 /// Puts a report where the holder of the lease will find it, unless it is there already. `brief` is the report without its
 /// evidence.
@@ -155,7 +157,7 @@ impl Sender {
             return self.set_waiting(bucket, 0);
         };
         let (path, body) = ("/v1/kills".to_owned(), report.clone());
-        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: GRACE_MS }) {
+        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: TIMEOUT_MS }) {
             Some(call) => self.sent = Some(Sent { call, bucket, report }),
             None => {
                 self.backoff.fail(host, now_ms);

@@ -230,14 +230,13 @@ impl Stream {
         };
         let config = &self.worker.config;
         let limits = SlotLimits { slots: config.session_slots, max_bytes: config.max_session_bytes };
-        let (kind, call) = call_of(&turn, now_ms);
+        let (kind, mut call) = call_of(&turn, now_ms);
         let flow = match agent.score(host, &turn, call, limits) {
             Ok(mut scored) => {
                 let known = (agent.id(), agent.record.generation);
-                // The sidecar does not know which tools a call is about, so it is told only of calls that are counted as usual.
-                if scored.treatment == Treatment::Usual {
-                    scored.told = self.worker.entries.borrow_mut().add_call(known, kind, call, &scored.score);
-                }
+                // The sidecar does not know which tools a call is about, so it is told how they are counted.
+                call.treatment = scored.treatment;
+                scored.told = self.worker.entries.borrow_mut().add_call(known, kind, call, &scored.score);
                 if scored.treatment != Treatment::Ignored {
                     let at_ms = started_ns.wrapping_add(self.worker.clock_ahead_ns.get()) / 1_000_000;
                     let numbered = (&scored.score, scored.sequence);

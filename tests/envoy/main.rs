@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)] // a test fails by panicking
 
 mod actions;
+mod affinity;
 mod answer_loop;
 mod answers;
 mod capabilities;

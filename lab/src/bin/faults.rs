@@ -10,6 +10,9 @@ use clap::{Parser, ValueEnum};
 use lab::drill::{self, Load, Outcome, Stage};
 use lab::fault::Fault;
 
+/// Healthy agents beside the loops that are spread over several Envoys.
+const FLEET_AGENTS: usize = 20;
+
 /// Runs a real Envoy, the real sidecar and agents, and lets things fail.
 #[derive(Parser)]
 struct Options {
@@ -25,8 +28,8 @@ struct Options {
     /// Run only this part; may be given several times
     #[arg(long)]
     only: Vec<Part>,
-    /// Also write the table into this page, between its markers
-    #[arg(long, conflicts_with = "only")]
+    /// Also write the figures into the table of this page. Rows of faults that were not tried stay as they are
+    #[arg(long)]
     write: Option<PathBuf>,
 }
 
@@ -52,7 +55,7 @@ async fn main() -> ExitCode {
         eprintln!("FAILED: {problem}");
     }
     if let Some(page) = &options.write
-        && let Err(error) = write(page, &table)
+        && let Err(error) = write(page, &outcomes)
     {
         eprintln!("{}: {error}", page.display());
         return ExitCode::FAILURE;
@@ -91,18 +94,23 @@ async fn run(options: &Options) -> Vec<Outcome> {
         note(drill::load(Load { agents: options.agents, lasts, pause: Duration::from_secs(2) }).await);
     }
     if wanted(Part::Fleet) {
-        note(drill::fleet(20, Duration::from_secs(options.seconds)).await);
+        let lasts = Duration::from_secs(options.seconds);
+        note(drill::fleet(FLEET_AGENTS, lasts).await);
+        match drill::replicas(FLEET_AGENTS, lasts).await {
+            Some(outcome) => note(outcome),
+            None => println!("loops over replicas: skipped, because PostgreSQL is not installed (tools/get-postgres)"),
+        }
     }
     outcomes
 }
 
-/// Writes the table into a page. A page that does not exist is not created.
-fn write(page: &PathBuf, table: &str) -> Result<(), String> {
+/// Writes the figures into a page. A page that does not exist is not created.
+fn write(page: &PathBuf, outcomes: &[Outcome]) -> Result<(), String> {
     if !page.exists() {
         println!("{} does not exist, so the table is only printed", page.display());
         return Ok(());
     }
     let text = std::fs::read_to_string(page).map_err(|error| error.to_string())?;
-    let text = drill::between_markers(&text, table).ok_or("the page has no markers for the table")?;
+    let text = drill::written(&text, outcomes).ok_or("the page has no markers for the table")?;
     std::fs::write(page, text).map_err(|error| error.to_string())
 }

@@ -16,10 +16,10 @@ mod traffic;
 
 pub use crash::{envoy_crashes, sidecar_crashes};
 pub use disk::full_disk;
-pub use fleet::fleet;
+pub use fleet::{fleet, replicas};
 pub use link::faulty_link;
 pub use listener::listener_updates;
 pub use load::{Load, load};
 pub use stage::Stage;
-pub use table::{Outcome, between_markers, table};
+pub use table::{Outcome, table, written};
 pub use traffic::{Tally, Traffic};

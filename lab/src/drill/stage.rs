@@ -95,9 +95,7 @@ impl Stage {
     /// Switches the kill switch on or off for these agents, and waits until Envoy knows.
     pub async fn know(&self, agents: &[String], is_on: bool) {
         for agent in agents {
-            let path = format!("/v1/agents/{agent}");
-            let (status, body) = self.mesh.api("PUT", &path, Some(json!({"kill_switch_enabled": is_on}))).await;
-            assert!((200..300).contains(&status), "{agent}: {status} {body}");
+            self.mesh.switch_on(agent, &json!({"kill_switch_enabled": is_on})).await;
         }
         self.mesh.settled().await;
     }
@@ -106,7 +104,7 @@ impl Stage {
     pub async fn healthy(&self, prefix: &str) -> Traffic {
         let agents = names(&format!("{prefix}-healthy"), HEALTHY);
         self.know(&agents, true).await;
-        let callers = agents.iter().map(|agent| self.mesh.caller(agent)).collect();
+        let callers = agents.iter().map(|agent| vec![self.mesh.caller(agent)]).collect();
         let traffic = Traffic::start(callers, Duration::from_millis(20));
         traffic.goes_on(2 * HEALTHY).await;
         traffic

@@ -1,5 +1,6 @@
 //! The figures of the drills, as a table.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::traffic::Tally;
@@ -24,6 +25,8 @@ pub struct Outcome {
     pub all_answered: bool,
     /// How long after the end of the fault every kill was recorded.
     pub recorded_after: Option<Duration>,
+    /// How long that may take, if there is a promise.
+    pub limit: Option<Duration>,
     /// How long after the end of the fault an agent that a person stopped during the fault was refused.
     pub stop_after: Option<Duration>,
 }
@@ -41,44 +44,62 @@ impl Outcome {
         if self.healthy.calls == 0 {
             problems.push("no healthy agent made a call".to_owned());
         }
+        if let Some(limit) = self.limit.filter(|limit| self.recorded_after.is_none_or(|after| after > *limit)) {
+            let (after, limit) = (seconds(self.recorded_after), seconds(Some(limit)));
+            problems.push(format!("healed after {after}, and {limit} are promised"));
+        }
         (!problems.is_empty()).then(|| format!("{}: {}", self.fault, problems.join(", ")))
+    }
+}
+
+const HEAD: &str = "| fault | loops | kills lost | kills doubled | healthy calls | healthy stopped | not answered | slowest call \
+     | kills recorded after | manual stop after |\n|---|---|---|---|---|---|---|---|---|---|\n";
+
+impl fmt::Display for Outcome {
+    /// Writes the figures as a row of a table in Markdown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let healthy = &self.healthy;
+        let cells = [
+            self.fault.clone(),
+            self.loops.to_string(),
+            self.lost.to_string(),
+            self.doubled.to_string(),
+            healthy.calls.to_string(),
+            healthy.stopped.to_string(),
+            healthy.failed.to_string(),
+            format!("{} ms", healthy.slowest.as_millis()),
+            seconds(self.recorded_after),
+            seconds(self.stop_after),
+        ];
+        writeln!(f, "| {} |", cells.join(" | "))
     }
 }
 
 /// Returns the figures as a table in Markdown.
 pub fn table(outcomes: &[Outcome]) -> String {
-    let mut text =
-        "| fault | loops | kills lost | kills doubled | healthy calls | healthy stopped | not answered | slowest call \
-                    | kills recorded after | manual stop after |\n|---|---|---|---|---|---|---|---|---|---|\n"
-            .to_owned();
-    for outcome in outcomes {
-        let healthy = &outcome.healthy;
-        let cells = [
-            outcome.fault.clone(),
-            outcome.loops.to_string(),
-            outcome.lost.to_string(),
-            outcome.doubled.to_string(),
-            healthy.calls.to_string(),
-            healthy.stopped.to_string(),
-            healthy.failed.to_string(),
-            format!("{} ms", healthy.slowest.as_millis()),
-            seconds(outcome.recorded_after),
-            seconds(outcome.stop_after),
-        ];
-        text += &format!("| {} |\n", cells.join(" | "));
-    }
-    text
+    outcomes.iter().fold(HEAD.to_owned(), |table, outcome| table + &outcome.to_string())
 }
 
 fn seconds(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()))
 }
 
-/// Returns `page` with `table` between its markers, or `None` if it has none.
-pub fn between_markers(page: &str, table: &str) -> Option<String> {
+/// Returns `page` with these figures in its table. Rows of other faults stay as they are. Returns `None` if the page has no
+/// markers for a table.
+pub fn written(page: &str, outcomes: &[Outcome]) -> Option<String> {
     let [start, end] = MARKERS;
     let (before, rest) = page.split_once(start)?;
-    let (_, after) = rest.split_once(end)?;
+    let (old, after) = rest.split_once(end)?;
+    let mut table = HEAD.to_owned();
+    let is_new = |outcome: &Outcome, row: &str| row.starts_with(&format!("| {} |", outcome.fault));
+    let mut left: Vec<&Outcome> = outcomes.iter().collect();
+    for row in old.trim().lines().skip(2) {
+        match left.iter().position(|outcome| is_new(outcome, row)) {
+            Some(index) => table += &left.remove(index).to_string(),
+            None => table += &format!("{row}\n"),
+        }
+    }
+    let table = left.into_iter().fold(table, |table, outcome| table + &outcome.to_string());
     Some(format!("{before}{start}\n{table}{end}{after}"))
 }
 
@@ -87,12 +108,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_replaces_what_is_between_the_markers() {
-        let page = "before\n<!-- faults:start -->\nold\n<!-- faults:end -->\nafter\n";
-        let new = "before\n<!-- faults:start -->\nnew\n<!-- faults:end -->\nafter\n";
-        assert_eq!(between_markers(page, "new\n").as_deref(), Some(new));
-        assert_eq!(between_markers(new, "new\n").as_deref(), Some(new));
-        assert_eq!(between_markers("no markers", "new\n"), None);
+    fn new_figures_replace_those_of_the_same_fault_and_leave_the_others() {
+        let outcome = |fault: &str, loops| Outcome { fault: fault.to_owned(), loops, ..Outcome::default() };
+        let page = |outcomes: &[Outcome]| {
+            format!("before\n<!-- faults:start -->\n{}<!-- faults:end -->\nafter\n", table(outcomes))
+        };
+        let old = page(&[outcome("refuse", 1), outcome("hang", 1)]);
+        let new = written(&old, &[outcome("drip", 2), outcome("refuse", 2)]);
+        let expected = page(&[outcome("refuse", 2), outcome("hang", 1), outcome("drip", 2)]);
+        assert_eq!(new, Some(expected));
+        assert_eq!(written("no markers", &[]), None);
     }
 
     #[test]
@@ -102,6 +127,14 @@ mod tests {
         assert_eq!(good.problem(), None);
         let bad = Outcome { lost: 1, doubled: 2, ..good.clone() };
         assert_eq!(bad.problem().as_deref(), Some("refuse: 1 kills lost, 2 kills doubled"));
-        assert!(Outcome { healthy: Tally::default(), ..good }.problem().is_some(), "nothing was measured");
+        assert!(Outcome { healthy: Tally::default(), ..good.clone() }.problem().is_some(), "nothing was measured");
+        let limit = Some(Duration::from_secs(10));
+        for (after, problem) in [
+            (Some(Duration::from_secs(9)), None),
+            (Some(Duration::from_secs(11)), Some("refuse: healed after 11.0 s, and 10.0 s are promised")),
+            (None, Some("refuse: healed after -, and 10.0 s are promised")),
+        ] {
+            assert_eq!(Outcome { limit, recorded_after: after, ..good.clone() }.problem().as_deref(), problem);
+        }
     }
 }

@@ -61,12 +61,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Lets these agents call, with this pause after each call.
-    pub fn start(callers: Vec<Caller>, pause: Duration) -> Traffic {
+    /// Lets agents call, with this pause after each call. Each agent has a client for each Envoy, and uses them in turn.
+    pub fn start(agents: Vec<Vec<Caller>>, pause: Duration) -> Traffic {
         let (is_over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let start =
-            |(number, caller)| tokio::spawn(chat(number, caller, pause, Arc::clone(&is_over), Arc::clone(&calls)));
-        let agents = callers.into_iter().enumerate().map(start).collect();
+            |(number, callers)| tokio::spawn(chat(number, callers, pause, Arc::clone(&is_over), Arc::clone(&calls)));
+        let agents = agents.into_iter().enumerate().map(start).collect();
         Traffic { is_over, calls, agents }
     }
 
@@ -89,15 +89,17 @@ impl Traffic {
 
 async fn chat(
     number: usize,
-    caller: Caller,
+    callers: Vec<Caller>,
     pause: Duration,
     is_over: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
 ) -> Tally {
     let kind = if number.is_multiple_of(2) { Kind::Chatty } else { Kind::Healthy };
-    let mut agent = Agent::new(kind, caller, Format::CHATS[number % Format::CHATS.len()], number.is_multiple_of(3));
+    let format = Format::CHATS[number % Format::CHATS.len()];
+    let mut agent = Agent::new(kind, callers[0].clone(), format, number.is_multiple_of(3));
     let mut tally = Tally::default();
     while !is_over.load(Ordering::SeqCst) {
+        agent.call_through(callers[(number + tally.calls) % callers.len()].clone());
         let began = Instant::now();
         let call = agent.call().await;
         tally.count(began, call.reply.map(|reply| reply.status));

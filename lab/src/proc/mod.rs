@@ -5,6 +5,7 @@ mod child;
 mod clients;
 mod envoy;
 mod find;
+mod postgres;
 mod sidecar;
 mod wait;
 
@@ -12,5 +13,6 @@ pub use child::Child;
 pub use clients::{Outcome, PythonClient};
 pub use envoy::Envoy;
 pub use find::{binary, envoy_binary, envoy_version, free_address, trap_module, wasm_module};
+pub use postgres::{PASSWORD, Postgres};
 pub use sidecar::{Sidecar, SidecarOptions};
 pub use wait::{wait_until, wait_until_some};

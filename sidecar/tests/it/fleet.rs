@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use lab::chat::Caller;
-use lab::drill::Tally;
 use lab::fleet::{Fleet, Pace};
 use lab::mesh::SOON;
 use lab::proc::wait_until;
 use lab::{Answer, Format};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
-use crate::support::postgres::{Cluster, database};
+use crate::support::postgres::{self, database};
 
 const ENVOYS: usize = 4;
 /// The call at which one Envoy that sees everything refuses the loop.
@@ -38,17 +36,9 @@ async fn assert_one_kill(fleet: &Fleet, agent: &str, envoys: usize) {
     }
 }
 
-async fn assert_healthy(working: Vec<JoinHandle<Tally>>) {
-    let mut all = Tally::default();
-    for agent in working {
-        all.add(agent.await.unwrap());
-    }
-    assert!(all.calls > 100 && all.stopped == 0 && all.failed == 0, "{all:?}");
-}
-
 /// Lets an agent loop with pauses, and another without, while healthy agents work.
 async fn stop_loops(fleet: &Fleet) {
-    let working = fleet.healthy("healthy", 6, Duration::from_millis(20), Duration::from_secs(8)).await;
+    let working = fleet.healthy("healthy", 6, Duration::from_millis(20)).await;
     fleet.enable("hasty", json!({})).await;
     let (calls, after) = fleet.loop_until_refused("hasty", Pace::NoPause).await;
     println!(
@@ -56,7 +46,9 @@ async fn stop_loops(fleet: &Fleet) {
     );
     assert!(calls < BY_ONE_OF_FOUR, "one Envoy has recognised it alone, at call {calls} after {after:?}");
     assert_one_kill(fleet, "hasty", 2).await;
-    assert_healthy(working).await;
+    working.goes_on(100).await;
+    let healthy = working.end().await;
+    assert!(healthy.stopped == 0 && healthy.failed == 0, "{healthy:?}");
 
     fleet.enable("slow", json!({})).await;
     let (calls, _) = fleet.loop_until_refused("slow", Pace::UntilMerged).await;
@@ -126,7 +118,7 @@ async fn a_block_by_the_fleet_reaches_every_envoy_and_ends_with_its_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_windows_go_on_without_a_database_and_the_fleet_heals_when_it_is_back() {
-    let Some(mut cluster) = Cluster::start() else { return };
+    let Some(mut cluster) = postgres::start() else { return };
     let url = cluster.database().await;
     let mut fleet = Fleet::over(ENVOYS, &[Some(&url), Some(&url)]).await;
     fleet.enable("alone", json!({})).await;

@@ -12,7 +12,7 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 
 use crate::store::open_postgres;
-use crate::support::postgres::{Cluster, database, execute, shared};
+use crate::support::postgres::{self, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
 use crate::support::silence::Way;
@@ -187,7 +187,7 @@ async fn replicas_that_start_together_on_an_empty_database_create_one_password()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_report_that_the_database_is_away_and_recover_when_it_returns() {
-    let Some(mut cluster) = Cluster::start() else { return };
+    let Some(mut cluster) = postgres::start() else { return };
     let url = cluster.database().await;
     let ([a, b], _dirs) = pair(&url);
     a.api.guarded("before").await;

@@ -7,8 +7,9 @@ use crate::link::outbox::put;
 /// The time that is documented.
 const PROMISED_MS: u64 = 10_000;
 
-/// Simulates a partition in which a policy changes. Returns how long after its end the first poll brings the change.
-fn heard_after(begins_ms: u64, lasts_ms: u64, has_kill: bool) -> u64 {
+/// Simulates a partition, with a kill this long after its beginning, if any. Returns how long after its end the first call of
+/// this kind is made: a poll brings the changes of policies, and a report records the kill.
+fn called_after(path: &str, begins_ms: u64, lasts_ms: u64, mut kill_ms: Option<u64>) -> u64 {
     let mut fleet = Fleet::new();
     let begins_ms = fleet.host.steady_ms() + begins_ms;
     let ends_ms = begins_ms + lasts_ms;
@@ -16,7 +17,7 @@ fn heard_after(begins_ms: u64, lasts_ms: u64, has_kill: bool) -> u64 {
     let mut open: Vec<usize> = Vec::new();
     loop {
         let now_ms = fleet.host.steady_ms();
-        if has_kill && made_ms.last().is_some_and(|made_ms| *made_ms < begins_ms) && now_ms >= begins_ms {
+        if kill_ms.take_if(|kill_ms| now_ms >= begins_ms + *kill_ms).is_some() {
             let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
             put(&fleet.host, report, report);
         }
@@ -30,7 +31,7 @@ fn heard_after(begins_ms: u64, lasts_ms: u64, has_kill: bool) -> u64 {
             let is_poll = call.path.starts_with("/v1/sync");
             let is_lost = made_ms < ends_ms && now_ms >= begins_ms;
             let is_held = is_poll && call.path.contains("wait=4") && !call.path.contains("since=0");
-            if is_poll && made_ms >= ends_ms {
+            if call.path.starts_with(path) && made_ms >= ends_ms {
                 return now_ms - ends_ms;
             } else if is_lost && now_ms < made_ms + call.timeout_ms || !is_lost && is_held && now_ms < made_ms + 4_000 {
                 open.push(index);
@@ -49,10 +50,24 @@ fn a_change_arrives_within_the_promised_time_after_any_partition() {
     let mut longest = (0, 0, 0);
     for begins_ms in (5_000..9_500).step_by(250) {
         for lasts_ms in [50, 500, 3_000, 7_900, 8_100, 9_300, 12_000, 15_000, 25_000] {
-            let after_ms = heard_after(begins_ms, lasts_ms, lasts_ms % 1_000 == 0);
+            let kill_ms = (lasts_ms % 1_000 == 0).then_some(0);
+            let after_ms = called_after("/v1/sync", begins_ms, lasts_ms, kill_ms);
             longest = longest.max((after_ms, begins_ms, lasts_ms));
         }
     }
     println!("the latest change came after {longest:?} (ms after the end, begin, length)");
+    assert!(longest.0 < PROMISED_MS, "{longest:?}");
+}
+
+#[test]
+fn a_kill_is_recorded_within_the_promised_time_after_any_partition() {
+    let mut longest = (0, 0, 0);
+    for lasts_ms in [500, 3_000, 5_000, 7_900, 12_000, 15_000, 25_000] {
+        for kill_ms in (0..lasts_ms).step_by(450) {
+            let after_ms = called_after("/v1/kills", 6_000, lasts_ms, Some(kill_ms));
+            longest = longest.max((after_ms, kill_ms, lasts_ms));
+        }
+    }
+    println!("the latest report came after {longest:?} (ms after the end, time of the kill, length)");
     assert!(longest.0 < PROMISED_MS, "{longest:?}");
 }

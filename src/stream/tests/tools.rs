@@ -1,9 +1,37 @@
 //! Calls of tools that the policy ignores, or counts from a number of times on.
 
 use super::*;
+use crate::detect::tools::Treatment;
+use crate::entries::{Item, Kind};
+use crate::wire::EntryReport;
 
 const RESULT_OVER_MCP: &str =
     r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "The job is still running."}]}}"#;
+
+impl Bench {
+    /// Returns the calls and answers that the sidecar is told of with the next report, which are all of one agent.
+    pub(super) fn items_told(&self) -> Vec<Item> {
+        let mut link = crate::link::Link::new(Rc::clone(&self.worker), &self.host);
+        link.tick(&self.host);
+        let calls = self.host.calls.borrow();
+        let report = calls.iter().find(|call| call.path == "/v1/entries").unwrap();
+        let report: EntryReport = serde_json::from_slice(&report.body).unwrap();
+        assert_eq!(report.agents.len(), 1);
+        let bytes = from_base64(&report.agents[0].entries);
+        bytes.as_chunks().0.iter().map(|item| Item::decode(item).unwrap()).collect()
+    }
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
+    let value = |letter| digits.iter().position(|digit| *digit == letter).unwrap();
+    let bits: String = text.trim_end_matches('=').chars().map(|letter| format!("{:06b}", value(letter))).collect();
+    bits.as_bytes().as_chunks::<8>().0.iter().map(byte).collect()
+}
+
+fn byte(bits: &[u8; 8]) -> u8 {
+    u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap()
+}
 
 /// A bench with these rules of tools.
 fn bench(tools: &str) -> Bench {
@@ -84,4 +112,17 @@ fn a_new_policy_changes_the_rules_and_keeps_the_window() {
     store_policy(&bench.host, &AgentPolicy { tools, ..policy() }, 1).unwrap();
     let forwarded = (0..20).take_while(|_| call_over_mcp(&bench, "status")).count();
     assert_eq!(forwarded, 3, "the eighth call is refused");
+}
+
+#[test]
+fn the_sidecar_is_told_how_the_tools_of_a_call_are_counted() {
+    let bench = bench(r#"{"wait": "ignore", "status": 12}"#);
+    for tool in ["wait", "status", "grep"] {
+        bench.call(&results_of(&[tool]), ANSWER);
+    }
+    let items = bench.items_told();
+    let calls = items.iter().filter(|item| item.kind != Kind::Answer);
+    let counted: Vec<_> = calls.map(|item| item.call.treatment).collect();
+    assert_eq!(counted, [Treatment::Ignored, Treatment::CountedFrom(12), Treatment::Usual]);
+    assert_eq!(items.len(), 6, "their answers too");
 }

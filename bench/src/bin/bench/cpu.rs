@@ -67,8 +67,24 @@ fn row(what: String, costs: &[f64], passed: &[f64], limit: f64) -> Row {
 pub fn cpu_microseconds(process: u32) -> f64 {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    // The name in parentheses may hold spaces. After it, user and system time are the 12th and 13th fields.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    ticks / TICKS_PER_SECOND * 1e6
+    microseconds(&stat)
+}
+
+/// Returns the user and system time that a process and those of its children that still run have used.
+pub fn cpu_of_children(process: u32) -> f64 {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    // After the name in parentheses come the state and the parent.
+    let is_child = |stat: &String| field(stat, 1) == f64::from(process);
+    cpu_microseconds(process) + stats.filter(is_child).map(|stat| microseconds(&stat)).sum::<f64>()
+}
+
+fn microseconds(stat: &str) -> f64 {
+    (field(stat, 11) + field(stat, 12)) / TICKS_PER_SECOND * 1e6
+}
+
+/// Returns a field of `/proc/PID/stat`, counted from the one after the name in parentheses, which may hold spaces.
+fn field(stat: &str, number: usize) -> f64 {
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.nth(number).and_then(|field| field.parse().ok()).unwrap_or(0.0)
 }

@@ -64,10 +64,13 @@ fn about(part: Part) -> &'static str {
              in common, counted exactly."
         }
         Part::Fleet => {
-            "An agent loops over four Envoys in turn, without pauses. They report to one sidecar with SQLite. The time is from the beginning\n\
-             of its sixth call, which one Envoy that sees everything refuses, to that of the last call that is served; the slowest of\n\
-             several loops counts. For the CPU time, eight workers report the calls of a hundred agents; it is the user and\n\
-             system time of the sidecar's process, HTTP and JSON included."
+            "An agent loops over four Envoys in turn, without pauses. They report to one sidecar with SQLite. The time is\n\
+             from the beginning of its sixth call, which one Envoy that sees everything refuses, to that of the last call\n\
+             that is served; the slowest of several loops counts. CPU time is the user and system time of the process,\n\
+             HTTP and JSON included. For it, eight workers report the calls of a hundred agents. *Another replica* gets\n\
+             no reports itself, but merges what the first one writes to PostgreSQL. The rows about p99 compare calls\n\
+             through four Envoys, made at a fixed rate, with `fleet: true` and with `fleet: false`, in turns of ten\n\
+             seconds and for a minute each. [scaling.md](scaling.md) says what follows from these numbers."
         }
         Part::Cpu => {
             "User and system time of the Envoy process, divided by the requests, under a steady load on two workers. The\n\

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use agent_kill_switch::agent::record::{Record, session_key};
 use agent_kill_switch::detect::progress::is_same_step;
 use agent_kill_switch::detect::score::Score;
+use agent_kill_switch::detect::tools::Treatment;
 use agent_kill_switch::detect::verdict::{Verdict, decide};
 use agent_kill_switch::detect::window::{Sequence, Window};
 use agent_kill_switch::entries::Item;
@@ -132,14 +133,15 @@ impl MergedAgent {
 
     /// Notes that an Envoy has seen a call.
     pub(super) fn see(&mut self, reported: &Reported<'_>, item: &Item) {
-        let score = f64::from(item.half_points) / 2.0;
+        let score = (item.call.treatment != Treatment::Ignored).then(|| f64::from(item.half_points) / 2.0);
         let last_ms = reported.arrived_ms;
         match self.parts.iter_mut().find(|part| part.envoy == reported.envoy) {
-            Some(part) => (part.score, part.last_ms) = (score, last_ms),
+            Some(part) => (part.score, part.last_ms) = (score.unwrap_or(part.score), last_ms),
             None => {
                 self.parts.retain(|part| last_ms.abs_diff(part.last_ms) < SERVING_MS);
                 self.parts.truncate(MAX_ENVOYS - 1);
-                self.parts.push(Part { envoy: Arc::clone(&reported.envoy), score, last_ms });
+                let (envoy, score) = (Arc::clone(&reported.envoy), score.unwrap_or_default());
+                self.parts.push(Part { envoy, score, last_ms });
             }
         }
     }
@@ -233,12 +235,15 @@ impl MergedAgent {
             }
         }
         let (score, sequence) = scorer.score(&mut merged.window, arrival.call);
-        let (conversation, envoy) = (arrival.call.conversation, Arc::clone(&arrival.envoy));
-        merged.seen.push_back(Seen { sequence, conversation, envoy });
-        if merged.seen.len() > record.window_size as usize {
-            merged.seen.pop_front();
+        // What is not counted is no part of a loop, and has no score.
+        if arrival.call.treatment != Treatment::Ignored {
+            let (conversation, envoy) = (arrival.call.conversation, Arc::clone(&arrival.envoy));
+            merged.seen.push_back(Seen { sequence, conversation, envoy });
+            if merged.seen.len() > record.window_size as usize {
+                merged.seen.pop_front();
+            }
+            self.score = Some(score);
         }
-        self.score = Some(score);
         let verdict = decide(&score, record.threshold, record.action);
         if verdict != Verdict::Allow
             && let Some(trip) = self.trip(&arrival, score, verdict)

@@ -20,11 +20,14 @@ pub enum Listener {
     Noop,
     /// The kill switch.
     Ours,
+    /// The kill switch with `fleet: false`: the sidecar does not compare its calls with those of other Envoys.
+    Alone,
     /// A Lua filter that asks for the body and does nothing with it.
     Lua,
 }
 
 impl Listener {
+    /// Those that are compared with each other in one Envoy.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Noop, Self::Ours, Self::Lua];
 
     pub fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Listener {
             Self::Plain => "plain",
             Self::Noop => "noop",
             Self::Ours => "ours",
+            Self::Alone => "alone",
             Self::Lua => "lua",
         }
     }
@@ -41,7 +45,8 @@ impl Listener {
         match self {
             Self::Plain => {}
             Self::Noop => config.filter = Some(Filter::new(paths::noop_module(), json!({}))),
-            Self::Ours => config.filter = Some(filter()),
+            Self::Ours => config.filter = Some(filter(true)),
+            Self::Alone => config.filter = Some(filter(false)),
             Self::Lua => config.before = vec![lua()],
         }
         let mut listener = config.bootstrap()["static_resources"]["listeners"][0].take();

@@ -58,22 +58,45 @@ pub fn target(envoy: &Envoy, listener: Listener, agent: &str, answer: &str) -> T
 
 /// Returns a sidecar that does not run yet.
 pub fn sidecar() -> Sidecar {
-    let tokens = [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", "bench-viewer-token-0123456789ab")];
-    let environment = tokens.map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned()));
-    Sidecar::stopped(SidecarOptions { environment: environment.to_vec(), ..SidecarOptions::default() })
+    Sidecar::stopped(SidecarOptions { environment: environment(), ..SidecarOptions::default() })
 }
 
-/// Returns the filter with its default configuration.
-fn filter() -> Filter {
-    Filter::new(lab::proc::wasm_module(), json!({"cluster": "kill-switch", "token": ENFORCER}))
+/// Like `sidecar`, over the PostgreSQL with this URL.
+pub fn sidecar_over(url: &str) -> Sidecar {
+    let mut options = SidecarOptions { environment: environment(), ..SidecarOptions::default() };
+    options.arguments = ["serve", "--listen", "{listen}"].map(str::to_owned).to_vec();
+    options.environment.push(("KILL_SWITCH_DB".to_owned(), url.to_owned()));
+    Sidecar::stopped(options)
+}
+
+fn environment() -> Vec<(String, String)> {
+    let tokens = [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", "bench-viewer-token-0123456789ab")];
+    tokens.map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned())).to_vec()
+}
+
+/// Returns the filter with its default configuration, except that it may not tell the sidecar of calls.
+fn filter(fleet: bool) -> Filter {
+    Filter::new(lab::proc::wasm_module(), json!({"cluster": "kill-switch", "token": ENFORCER, "fleet": fleet}))
 }
 
 /// Starts an Envoy with these listeners, an upstream, and the sidecar's cluster.
 pub async fn envoy(listeners: &[Listener], upstream: SocketAddr, sidecar: SocketAddr, workers: u32) -> Envoy {
+    named_envoy("lab", listeners, upstream, sidecar, workers).await
+}
+
+/// Like `envoy`, with this name, by which the sidecar knows it.
+pub async fn named_envoy(
+    name: &str,
+    listeners: &[Listener],
+    upstream: SocketAddr,
+    sidecar: SocketAddr,
+    workers: u32,
+) -> Envoy {
     let config = EnvoyConfig { sidecar: Some(sidecar), ..EnvoyConfig::new(upstream) };
     let mut bootstrap = config.bootstrap();
     let all: Vec<Value> = listeners.iter().map(|listener| listener.config(upstream)).collect();
     bootstrap["static_resources"]["listeners"] = Value::from(all);
+    bootstrap["node"]["id"] = Value::from(name);
     Envoy::start(&bootstrap.to_string(), workers).await
 }
 

@@ -101,6 +101,43 @@ pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Durati
     load
 }
 
+/// Makes this many calls a second for some time, on connections to all of these Envoys in turn. Each Envoy has a list of
+/// targets, one for each agent, and the agents call in turn. A call whose connection is still in use is made late.
+pub async fn paced(envoys: &[Vec<Target>], pool: &Pool, connections: usize, rate: f64, time: Duration) -> Load {
+    let local = LocalSet::new();
+    let started = Instant::now();
+    let caller = |connection: usize| {
+        let (targets, pool) = (envoys[connection % envoys.len()].clone(), pool.clone());
+        local.spawn_local(async move {
+            let mut load = Load::default();
+            let mut open = Connection::new(targets[0].address);
+            for number in (connection..).step_by(connections) {
+                let due = Duration::from_secs_f64(number as f64 / rate);
+                if due >= time {
+                    break;
+                }
+                tokio::time::sleep(due.saturating_sub(started.elapsed())).await;
+                let target = &targets[number % targets.len()];
+                let reply = open.call(target, pool.next()).await;
+                assert_eq!(reply.status, 200, "an answer to {target:?}");
+                load.all.push(reply.all.as_secs_f64() * 1e6);
+            }
+            load
+        })
+    };
+    let tasks: Vec<_> = (0..connections).map(caller).collect();
+    let mut load = Load::default();
+    local
+        .run_until(async {
+            for task in tasks {
+                load.add(task.await.expect("calls do not panic"));
+            }
+        })
+        .await;
+    load.rates = vec![load.all.len() as f64 / started.elapsed().max(time).as_secs_f64()];
+    load
+}
+
 async fn calls(target: Target, pool: Pool, time: Duration, status: u16) -> Load {
     let mut connection = Connection::new(target.address);
     let mut load = Load { warming: 1, ..Load::default() };

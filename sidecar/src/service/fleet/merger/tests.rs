@@ -1,12 +1,13 @@
 use super::*;
 use crate::model::Millis;
 use agent_kill_switch::agent::record::session_key;
+use agent_kill_switch::detect::tools::Treatment;
 use agent_kill_switch::detect::window::Call;
 use agent_kill_switch::detect::windows::Windows;
 use agent_kill_switch::entries::Item;
 use agent_kill_switch::fingerprint::Fingerprint;
 use agent_kill_switch::fingerprint::simhash::SimHash;
-use agent_kill_switch::turn::{Answer, Conversation};
+use agent_kill_switch::turn::{Answer, Conversation, ToolSignature, ToolTurn};
 use agent_kill_switch::wire::{Action, Scope, Usage};
 use serde_json::{Value, json};
 
@@ -30,9 +31,12 @@ struct Exchange {
     input: u64,
     answer: u64,
     took_ms: Millis,
+    /// How the policy counts the tools that the call is about.
+    treatment: Treatment,
 }
 
-const SAME: Exchange = Exchange { kind: Kind::Common, conversation: 0, input: 1, answer: 2, took_ms: 10 };
+const SAME: Exchange =
+    Exchange { kind: Kind::Common, conversation: 0, input: 1, answer: 2, took_ms: 10, treatment: Treatment::Usual };
 
 fn text(seed: u64) -> Fingerprint {
     let simhash = SimHash(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -63,6 +67,11 @@ impl Mesh {
                 at_ms: began_ms,
                 conversation: exchange.conversation,
                 input: text(exchange.input),
+                tools: match exchange.treatment {
+                    Treatment::Usual => ToolTurn::None,
+                    _ => ToolTurn::Results(ToolSignature::from_code(exchange.input).unwrap()),
+                },
+                treatment: exchange.treatment,
                 ..Call::default()
             };
             items.push(Item { kind: exchange.kind, number: self.number, half_points: 3, call });
@@ -139,6 +148,24 @@ fn a_loop_on_one_envoy_is_left_to_that_envoy() {
     assert!(mesh.run(&[2], [SAME; 20]).is_none());
     assert!(mesh.score() > Some(10.0));
     assert_eq!(mesh.merger.agent("bot").unwrap().parts.len(), 1);
+}
+
+#[test]
+fn tools_are_counted_as_the_policy_says() {
+    let polls = |treatment| Exchange { treatment, ..SAME };
+    let tripped = |treatment| Mesh::new(json!({})).run(&[0, 1, 2, 3], [polls(treatment); 40]).map(|found| found.0);
+    let usual = Mesh::new(json!({})).run(&[0, 1, 2, 3], [polls(Treatment::CountedFrom(2)); 40]).unwrap().0;
+    assert!(usual < 12, "{usual}");
+    assert_eq!(tripped(Treatment::CountedFrom(12)), Some(12));
+    assert_eq!(tripped(Treatment::Ignored), None);
+
+    // An agent that waits is not silent: the run goes on, and what it does between its polls still adds up.
+    let mut mesh = Mesh::new(json!({"idle_reset_seconds": 2}));
+    let waits = [polls(Treatment::Ignored); 2];
+    let calls = std::iter::repeat_n(SAME, 20).flat_map(|call| std::iter::once(call).chain(waits));
+    let (at, trip) = mesh.run(&[0, 1, 2, 3], calls).unwrap();
+    assert_eq!(at, 3 * (ALONE - 1) + 1, "two polls after each of the calls before it");
+    assert_eq!(trip.calls.iter().map(|(_, calls)| calls).sum::<usize>(), ALONE, "polls are not part of the loop");
 }
 
 #[test]
