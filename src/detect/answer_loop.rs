@@ -7,8 +7,8 @@
 //!
 //! Each word costs constant time. Two small tables hold the hashes of the latest words, and where each sequence of
 //! sixteen words was last seen. The distance to that place is the only period that is tried, and the hashes then show
-//! whether it holds. A table that looks up single words would not be enough: in "he said that she said" the distance to the last
-//! "said" is not the period. The known inaccuracy: if the period itself contains the same sixteen words twice, the loop
+//! whether it holds. A table that looks up single words would not be enough: in "he said that she said" the distance to the
+//! last "said" is not the period. The known inaccuracy: if the period itself contains the same sixteen words twice, the loop
 //! may be found a round late.
 //!
 //! Code, tables and data may repeat legitimately, such as the empty rows of a form. Therefore a period that does not

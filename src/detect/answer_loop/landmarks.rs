@@ -6,9 +6,9 @@
 //! ahead, its *reach*. This takes about one instruction per byte.
 //!
 //! A landmark with reach `R` serves the loops with periods from `R / 2` to `R` bytes. Such a loop has ten rounds, which are
-//! more than `5 R` bytes. So there must be one every `2.6 R` bytes: it is at the beginning of the loop, it comes again within
-//! the next `R` bytes, and the `R` bytes after that are in the loop as well. Therefore every landmark has the shortest
-//! reach, every second one twice that, every fourth one four times that, and so on, up to a ninth of the text.
+//! more than `5 R` bytes. So there must be one every `2.6 R` bytes: it is at the beginning of the loop, it comes again
+//! within the next `R` bytes, and the `R` bytes after that are in the loop as well. Therefore every landmark has the
+//! shortest reach, every second one twice that, every fourth one four times that, and so on, up to a ninth of the text.
 //!
 //! A yes only means that the finder must read the text. A no is certain if all rounds are about equally long: white space
 //! may differ from round to round, as long as no round is a tenth longer than the others. The text may contain the escapes
@@ -19,8 +19,8 @@ use crate::scan::lanes::{at_least, equal, equal_pairs};
 
 /// The length of the shortest loop: at least half of its words have two letters, and there is white space between them.
 const LOOP_BYTES_MIN: usize = MIN_WORDS as usize * 5 / 2 - 1;
-/// The distance between landmarks. This, twice the shortest reach and the 56 bytes in which a landmark may begin are less than
-/// the shortest loop.
+/// The distance between landmarks. This, twice the shortest reach and the 56 bytes in which a landmark may begin are less
+/// than the shortest loop.
 const SPACING: usize = 250;
 /// The shortest reach.
 const REACH_MIN: usize = 96;

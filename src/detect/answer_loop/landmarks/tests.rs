@@ -70,7 +70,7 @@ fn white_space_may_differ_from_round_to_round_wherever_the_loop_is() {
     let spaces = [" ", "\n", "\t", "  "];
     for period in [7, 30, 45, 80] {
         let round: Vec<String> = (0..period).map(letters).collect();
-        let rounds = round.iter().cycle().take(30.max(11 * period)).zip(0_u64..);
+        let rounds = round.iter().cycle().take((11 * period).max(220)).zip(0_u64..);
         let chant: String = rounds.map(|(word, at)| word.clone() + spaces[mix(at) as usize % 4]).collect();
         for before in 0..300 {
             let text = words(100, 5)[..before].to_owned() + " " + &chant;
