@@ -1,8 +1,9 @@
 //! The pause of the whole fleet: while it lasts, loops are reported and nothing is stopped.
 //!
-//! Every answer of the sync that has anything to say tells how long the pause still lasts. What is kept in shared data is when it ends by this Envoy's
-//! own clock, so that it ends in time even if the sidecar cannot be reached by then, and so that the clocks of both machines
-//! need not agree. No request reads the key unless it shows a loop.
+//! Every answer of the sync says how long the pause still lasts, except that which only says that nothing has changed.
+//! Shared data holds when the pause ends by this Envoy's own clock, so that it ends in time even if the sidecar cannot be
+//! reached by then, and so that the clocks of both machines need not agree. The key is read only for a request or an answer
+//! that shows a loop, and for a metric.
 
 use crate::codec::Reader;
 use crate::host::Host;

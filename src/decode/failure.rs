@@ -2,7 +2,8 @@
 //!
 //! The APIs have a flag for it, which most agents do not set. A result also counts as a failure if its beginning or its end
 //! contains a word that programs use for errors, in whatever language their messages are otherwise: a word that ends in
-//! `error` or `exception` (`SyntaxError`), or `failed`, `failure` or `fatal`. "0 errors", "no errors", "without error" and `"error": null` say the opposite and do not count. "Not found" is an answer, not an error.
+//! `error` or `exception` (`SyntaxError`), or `failed`, `failure` or `fatal`. "0 errors", "no errors", "without error" and
+//! `"error": null` say the opposite and do not count. "Not found" is an answer, not an error.
 //!
 //! This may be wrong in both directions. The rule that uses it needs many failures in a row that are exactly the same.
 

@@ -4,7 +4,8 @@
 //! in a list of messages, `text` and `tools` read the text and the tool calls in it, `action` finds actions that are written
 //! as text, `failure` recognises results of tools that failed, and `session` finds out which conversation the request
 //! belongs to. All APIs share these files, because their requests differ in little more than names. A response is decoded
-//! by `answer`, which has a file per API; `frames` cuts a body into JSON documents. `json` reads both. Decoding never sees scores or thresholds.
+//! by `answer`, which has a file per API; `frames` cuts a body into JSON documents. `json` reads both. Decoding never sees
+//! scores or thresholds.
 
 pub mod action;
 pub mod answer;

@@ -7,13 +7,20 @@
 //!
 //! Each word costs constant time. Two small tables hold the hashes of the latest words, and where each sequence of
 //! sixteen words was last seen. The distance to that place is the only period that is tried, and the hashes then show
-//! whether it holds. A table that looks up single words would not be enough: in "he said that she said" the distance to the last
-//! "said" is not the period. The known inaccuracy: if the period itself contains the same sixteen words twice, the loop
+//! whether it holds. A table that looks up single words would not be enough: in "he said that she said" the distance to the
+//! last "said" is not the period. The known inaccuracy: if the period itself contains the same sixteen words twice, the loop
 //! may be found a round late.
 //!
 //! Code, tables and data may repeat legitimately, such as the empty rows of a form. Therefore a period that does not
 //! consist of language (see [`Tally::is_language`]) must hold for [`MIN_WORDS_OTHER`] words, and one without any letters
 //! is never a loop.
+//!
+//! A text that is known as a whole, such as an answer that is not streamed, is checked with [`may_repeat`] first. Almost
+//! every text fails this check, which takes a small part of the time.
+
+mod landmarks;
+
+pub use landmarks::may_repeat;
 
 use crate::fingerprint::hash::mix;
 use crate::wire::Repetition;
@@ -244,4 +251,4 @@ impl Tally {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

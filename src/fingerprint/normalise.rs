@@ -1,8 +1,8 @@
 //! Cuts a text into tokens, with placeholders in place of what changes from call to call.
 //!
 //! Two texts that differ only in case, white space, numbers, timestamps and ids have the same tokens. Characters that
-//! nobody sees, such as a zero-width space, are removed first, so that they cannot split a word, and the digits of all
-//! scripts become ASCII digits (see `invisible`).
+//! nobody sees, such as a zero-width space, are removed first, so that they cannot split a word, and the digits of
+//! other scripts become ASCII digits (see `invisible`).
 //!
 //! The text is cut into *words*: runs of ASCII letters and digits, and runs of other letters. In scripts that are written
 //! without spaces, each character is a word. A word has at most [`WORD_MAX`] bytes; longer runs are cut there. A word then

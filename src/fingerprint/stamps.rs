@@ -21,7 +21,8 @@ pub fn uuid(rest: &[u8], run: &[u8]) -> Option<usize> {
     matcher.ends_word().then_some(matcher.at)
 }
 
-/// Returns the length of an ISO date, or date and time (also with a space between the two), at the start of `rest`, whose first run is `run`.
+/// Returns the length of an ISO date, or date and time (also with a space between the two), at the start of `rest`, whose
+/// first run is `run`.
 pub fn timestamp(rest: &[u8], run: &[u8]) -> Option<usize> {
     if run.len() != 4 {
         return None;

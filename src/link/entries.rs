@@ -164,7 +164,8 @@ impl EntrySender {
         }
         let since_ms = *buffer.since_ms.get_or_insert(now_ms);
         if now_ms < self.next_ms || self.sent.is_some() || !self.backoff.may_call(host, now_ms) {
-            if now_ms - since_ms > MAX_AGE_MS {
+            // Without a steady clock, the time of day is used, which may go back.
+            if now_ms.saturating_sub(since_ms) > MAX_AGE_MS {
                 host.count(Metric::EntriesDropped, buffer.clear());
             }
             return;

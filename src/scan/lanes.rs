@@ -131,6 +131,25 @@ pub fn at_least(bytes: &[u8; 64], lowest: u8) -> u64 {
     mask(quarters(bytes), |part| vector::at_least(part, lowest))
 }
 
+/// Returns the mask of the bytes that equal `byte`.
+#[inline(always)]
+pub fn equal(bytes: &[u8; 64], byte: u8) -> u64 {
+    mask(quarters(bytes), |part| vector::equal(part, byte))
+}
+
+/// Returns the mask of the places at which `first` has the byte `a` and `second` has the byte `b`. There are usually none,
+/// which is found out first.
+#[inline(always)]
+pub fn equal_pairs([first, second]: [&[u8; 64]; 2], [a, b]: [u8; 2]) -> u64 {
+    let pairs = |one, other| vector::and(vector::equal_lanes(one, a), vector::equal_lanes(other, b));
+    let ([c, d, e, f], [g, h, i, j]) = (quarters(first), quarters(second));
+    let [c, d, e, f] = [pairs(c, g), pairs(d, h), pairs(e, i), pairs(f, j)];
+    if vector::bits(vector::or(vector::or(c, d), vector::or(e, f))) == 0 {
+        return 0;
+    }
+    mask([c, d, e, f], vector::bits)
+}
+
 /// Returns the mask of the bytes that equal one of these three.
 #[inline(always)]
 pub fn equal_to_any(bytes: &[u8; 64], [a, b, c]: [u8; 3]) -> u64 {
@@ -172,8 +191,18 @@ mod vector {
     }
 
     #[inline(always)]
+    pub fn equal_lanes(lanes: Vector, byte: u8) -> Vector {
+        u8x16_eq(lanes, u8x16_splat(byte))
+    }
+
+    #[inline(always)]
+    pub fn bits(lanes: Vector) -> u32 {
+        u32::from(i8x16_bitmask(lanes))
+    }
+
+    #[inline(always)]
     pub fn equal(lanes: Vector, byte: u8) -> u32 {
-        u32::from(i8x16_bitmask(u8x16_eq(lanes, u8x16_splat(byte))))
+        bits(equal_lanes(lanes, byte))
     }
 
     #[inline(always)]
@@ -245,9 +274,20 @@ mod vector {
     }
 
     #[inline(always)]
-    pub fn equal(lanes: Vector, byte: u8) -> u32 {
+    pub fn equal_lanes(lanes: Vector, byte: u8) -> Vector {
         // SAFETY: as above.
-        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(lanes, _mm_set1_epi8(byte.cast_signed()))).cast_unsigned() }
+        unsafe { _mm_cmpeq_epi8(lanes, _mm_set1_epi8(byte.cast_signed())) }
+    }
+
+    #[inline(always)]
+    pub fn bits(lanes: Vector) -> u32 {
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(lanes).cast_unsigned() }
+    }
+
+    #[inline(always)]
+    pub fn equal(lanes: Vector, byte: u8) -> u32 {
+        bits(equal_lanes(lanes, byte))
     }
 
     #[inline(always)]
@@ -305,6 +345,14 @@ mod scalar {
 
     pub fn xor(a: Vector, b: Vector) -> Vector {
         (u128::from_le_bytes(a) ^ u128::from_le_bytes(b)).to_le_bytes()
+    }
+
+    pub fn equal_lanes(lanes: Vector, byte: u8) -> Vector {
+        lanes.map(|one| if one == byte { u8::MAX } else { 0 })
+    }
+
+    pub fn bits(lanes: Vector) -> u32 {
+        mask(lanes, |one| one >= 0x80)
     }
 
     pub fn equal(lanes: Vector, byte: u8) -> u32 {
@@ -382,6 +430,14 @@ mod tests {
                 let masks = bytes.as_chunks().0.iter().map(slow);
                 assert_eq!(at_least(&bytes, lowest), masks.rev().fold(0, |above, mask| above << 16 | mask));
             }
+            let later = bytes.map(|byte| byte.rotate_left(3));
+            for other in [byte, byte.rotate_left(3), 0] {
+                let places = (0..64).filter(|&at| bytes[at] == byte && later[at] == other);
+                let slow = places.fold(0, |mask, at| mask | 1 << at);
+                assert_eq!(equal_pairs([&bytes, &later], [byte, other]), slow);
+            }
+            let slow = (0..64).filter(|&at| bytes[at] == byte).fold(0, |mask, at| mask | 1 << at);
+            assert_eq!(equal(&bytes, byte), slow);
             for sixteen in bytes.windows(16).filter_map(|window| window.first_chunk()) {
                 let (fast, slow) = (Lanes::at_start_of(sixteen), *sixteen);
                 assert_eq!(fast.map(|fast| fast.equal(byte)), Some(scalar::equal(slow, byte)));

@@ -20,14 +20,17 @@ use crate::traces::each_line;
 const FOUND: [(&str, usize); 2] =
     [("aider-pydata__xarray-4094-5", 1), ("intercode-sql_multiturn_text-davinci-003_10_turns-620", 3)];
 
-fn find(format: Format, body: &[u8]) -> Option<Repetition> {
+fn find(format: Format, documents: &[&[u8]]) -> Option<Repetition> {
     let head = ResponseHead { status: 200, content_type: b"application/json" };
     let mut reader = AnswerReader::new(format, head, Rc::from([]), 1 << 24);
     reader.find_repetition();
-    reader.push(body);
+    documents.iter().for_each(|document| reader.push(document));
     reader.end_text();
     reader.take_repetition()
 }
+
+/// An event before the answer, so that the answer is part of a stream, of which every word is read.
+const EVENT: &[u8] = br#"{"choices":[{"index":0,"delta":{"content":" "}}]}"#;
 
 /// Calls `each` with the body of every answer of a line.
 fn each_answer(line: &[u8], mut each: impl FnMut(Format, &[u8])) -> String {
@@ -68,7 +71,11 @@ fn only_answers_in_which_the_model_repeats_itself_are_found() {
             let mut of_run = Vec::new();
             let agent = each_answer(line, |format, body| {
                 answers += 1;
-                of_run.extend(find(format, body));
+                let repetition = find(format, &[body]);
+                if format == Format::OpenAiChat {
+                    assert_eq!(repetition, find(format, &[EVENT, body]), "{}", String::from_utf8_lossy(body));
+                }
+                of_run.extend(repetition);
             });
             for repetition in of_run {
                 println!("{} {agent}: {repetition}", file.display());

@@ -11,6 +11,7 @@ mod cohere;
 mod gemini;
 mod ollama;
 mod openai;
+mod repetition;
 mod responses;
 mod rpc;
 mod usage;
@@ -20,14 +21,13 @@ use std::rc::Rc;
 use super::frames::{Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
-use crate::detect::answer_loop::RepetitionFinder;
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
-use crate::scan::unescape::unescape;
 use crate::turn::{Answer, Format};
 use crate::wire::Repetition;
 use calls_in_parts::{CallDelta, CallsInParts};
+use repetition::RepetitionSearch;
 
 pub use usage::Stated;
 
@@ -70,8 +70,8 @@ struct PartialAnswer {
     has_begun: bool,
     state: AnswerState,
     stated: Stated,
-    /// Looks for a loop in the answer, if that is wanted.
-    finder: Option<RepetitionFinder>,
+    /// Looks for a loop within the answer, if that is wanted.
+    search: Option<RepetitionSearch>,
 }
 
 /// How far an answer has come.
@@ -115,18 +115,18 @@ impl AnswerReader {
         let state = AnswerState::Partial;
         let stated = Stated::default();
         let answer =
-            PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, stated, finder: None };
+            PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, stated, search: None };
         Self { body, max_event_bytes, answer }
     }
 
     /// Starts to look for words that the model repeats without end, in its text and in the arguments of its tool calls.
     pub fn find_repetition(&mut self) {
-        self.answer.finder = Some(RepetitionFinder::default());
+        self.answer.search = Some(RepetitionSearch::default());
     }
 
     /// Returns the repetition that was found, once, and looks for no other.
     pub fn take_repetition(&mut self) -> Option<Repetition> {
-        self.answer.finder.take_if(|finder| finder.found().is_some())?.found()
+        self.answer.search.take_if(|search| search.found().is_some())?.found()
     }
 
     /// Ends the last word, because no more of the answer will come.
@@ -206,6 +206,9 @@ impl PartialAnswer {
             Format::Other => push_json(document, &mut self.text),
         };
         self.malformed |= result.is_err();
+        if let Some(search) = &mut self.search {
+            search.end_document();
+        }
     }
 
     /// Notes that the answer has come this far, if a condition holds.
@@ -231,17 +234,14 @@ impl PartialAnswer {
     #[inline(never)] // so that it is compiled once
     fn push_string(&mut self, text: Option<Json<'_>>) -> Result<(), Malformed> {
         let Some(text) = text else { return Ok(()) };
-        if self.finder.is_some() {
-            self.find_in(text.string().map(|string| string.raw()))?;
-        }
+        self.search_in(text.string().map(|string| string.raw()))?;
         push_string(text, &mut self.text)
     }
 
-    /// Lets the finder read the inside of a JSON string.
-    #[inline(never)] // so that it is compiled once
-    fn find_in(&mut self, raw: Option<&[u8]>) -> Result<(), Malformed> {
-        match (&mut self.finder, raw) {
-            (Some(finder), Some(raw)) => unescape(raw, &mut |piece| finder.push(piece)),
+    /// Looks for a loop in the inside of a JSON string.
+    fn search_in(&mut self, raw: Option<&[u8]>) -> Result<(), Malformed> {
+        match (&mut self.search, raw) {
+            (Some(search), Some(raw)) => search.push_escaped(raw),
             _ => Ok(()),
         }
     }
@@ -283,7 +283,7 @@ impl PartialAnswer {
     fn add_call(&mut self, call: Json<'_>) -> Result<(), Malformed> {
         if self.calls.add_whole(call)? {
             self.end_word();
-            self.find_in(Some(call.text()))?;
+            self.search_in(Some(call.text()))?;
         }
         Ok(())
     }
@@ -294,14 +294,14 @@ impl PartialAnswer {
         if delta.name.is_some() {
             self.end_word();
         }
-        self.find_in(delta.arguments.and_then(Json::string).map(|arguments| arguments.raw()))?;
+        self.search_in(delta.arguments.and_then(Json::string).map(|arguments| arguments.raw()))?;
         self.calls.add_delta(delta)
     }
 
-    /// Ends the word that the finder reads.
+    /// Ends the word in which a loop is looked for.
     fn end_word(&mut self) {
-        if let Some(finder) = &mut self.finder {
-            finder.end_word();
+        if let Some(search) = &mut self.search {
+            search.end_word();
         }
     }
 }

@@ -143,7 +143,7 @@ fn a_finder_takes_four_kilobytes_and_nothing_before_the_first_word() {
 }
 
 /// A word without digits for each number.
-fn letters(mut number: usize) -> String {
+pub(crate) fn letters(mut number: usize) -> String {
     let mut word = String::from("w");
     while number > 0 {
         word.push((b'a' + (number % 26) as u8) as char);
@@ -170,6 +170,42 @@ fn repetitive() -> impl Strategy<Value = String> {
                 all[at] = "changed".to_owned();
             }
             all.join(" ")
+        },
+    )
+}
+
+/// Longer texts, with loops of long periods in the middle, all kinds of words, and white space that differs or does not.
+pub(crate) fn looping() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        4 => (0usize..6).prop_map(letters),
+        4 => (0usize..100_000).prop_map(letters),
+        1 => (0u32..40).prop_map(|number| format!("{number}")),
+        1 => prop::sample::select(vec!["再", "再次。", "\"no\"", "C:\\new", "a", "─────", "configuration_of_everything", "é", "}"])
+            .prop_map(str::to_owned),
+    ];
+    let words = |range| prop::collection::vec(word.clone(), range);
+    let spaces = prop_oneof![
+        Just(vec![" "]),
+        Just(vec!["\n"]),
+        Just(vec![" ", " ", " ", "\n", "  ", "\n\n", "\t"]),
+        Just(vec![" ", "", " "]),
+    ];
+    let period = prop_oneof![3 => words(1..25), 2 => words(20..200)];
+    let change = prop::option::weighted(0.3, any::<prop::sample::Index>());
+    (words(0..600), period, 0usize..30, words(0..300), change, spaces, any::<u64>()).prop_map(
+        |(mut all, period, rounds, after, change, spaces, seed)| {
+            all.extend(std::iter::repeat_n(period, rounds).flatten());
+            all.extend(after);
+            if let Some(change) = change.filter(|_| !all.is_empty()) {
+                let at = change.index(all.len());
+                all[at] = "changed".to_owned();
+            }
+            let mut text = String::new();
+            for (number, word) in (0..).zip(all) {
+                let space = mix(seed.wrapping_add(number)) as usize % spaces.len();
+                text.extend([&*word, spaces[space]]);
+            }
+            text
         },
     )
 }
