@@ -59,12 +59,12 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
         .map(|kill| (kill.body.at_ms, if is_about_session(kill) { "conversation stopped" } else { "killed" }))
         .collect();
     let title = if agent.name.is_empty() { agent.id() } else { &agent.name };
-    Ok(Page { title, here: "/", visitor }.with(html! {
+    Ok(Page { title, here: "/agents", visitor }.with(html! {
         (flash(&feedback.did, &agent.policy, visitor))
         div #state data-live data-page=(agent_path(agent_id)) {
             div.head {
                 div {
-                    p.crumb { a href="/" { "Agents" } " /" }
+                    p.crumb { a href="/agents" { "Agents" } " /" }
                     h1 { bdi { (title) } }
                     p.meta {
                         span.id { bdi { (agent.id()) } } " " (badge(&agent))
@@ -154,6 +154,14 @@ pub(super) async fn reloaded(_: Visitor, Path(id): Path<String>) -> Redirect {
     Redirect::to(&agent_path(&id))
 }
 
+/// Leads back to the page that a form was on: to the overview if the form says so, and otherwise to the agent's page.
+pub(super) fn back_from(form: &Fields, agent_id: &str, did: &str) -> Response {
+    match form.text("from") {
+        "overview" => Redirect::to(&format!("/{}", query(&[("did", did), ("agent_id", agent_id)]))).into_response(),
+        _ => back(agent_id, did),
+    }
+}
+
 pub(super) fn back(agent_id: &str, did: &str) -> Response {
     Redirect::to(&format!("{}?did={did}", agent_path(agent_id))).into_response()
 }
@@ -226,7 +234,7 @@ pub(super) async fn activate(
     form: Form,
 ) -> Result<Response> {
     dashboard.service.activate(&id, &note(form.fields.text("reason"))?, &form.visitor.caller()).await?;
-    Ok(back(&id, "activated"))
+    Ok(back_from(&form.fields, &id, "activated"))
 }
 
 pub(super) async fn deactivate(

@@ -5,7 +5,7 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 
 use super::Dashboard;
-use super::agent::back;
+use super::agent::back_from;
 use super::agents::note;
 use super::error::Result;
 use super::form::Form;
@@ -64,5 +64,5 @@ pub(super) async fn resume(
 ) -> Result<Response> {
     let note = note(form.fields.text("reason"))?;
     dashboard.service.resume_session(&id, &session_key, &note, &form.visitor.caller()).await?;
-    Ok(back(&id, "resumed"))
+    Ok(back_from(&form.fields, &id, "resumed"))
 }

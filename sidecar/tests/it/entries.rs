@@ -166,8 +166,8 @@ async fn what_cannot_be_read_is_ignored_and_pages_show_the_envoys_of_an_agent() 
     for shown in ["2 Envoys serve this agent", "together have the score <strong>4</strong>", "edge-0", "edge-1"] {
         assert!(page.contains(shown), "{shown}: {page}");
     }
-    let page = visitor.get("/").await.text().await.unwrap();
-    assert!(page.contains(r#"<td class="numbers">2</td>"#), "{page}");
+    let page = visitor.get("/agents").await.text().await.unwrap();
+    assert!(page.contains(r#"data-label="Envoys">2</td>"#), "{page}");
     sidecar.api.get("/v1/agents/nobody/fleet").await.problem(404);
     let metrics = sidecar.api.get("/metrics").await.text;
     assert!(metrics.contains("kill_switch_fleet_windows 1"), "{metrics}");

@@ -58,9 +58,19 @@ pub fn target(envoy: &Envoy, listener: Listener, agent: &str, answer: &str) -> T
 
 /// Returns a sidecar that does not run yet.
 pub fn sidecar() -> Sidecar {
-    let tokens = [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", "bench-viewer-token-0123456789ab")];
-    let environment = tokens.map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned()));
-    Sidecar::stopped(SidecarOptions { environment: environment.to_vec(), ..SidecarOptions::default() })
+    sidecar_with(&[])
+}
+
+/// Like [`sidecar`], with further settings: the ends of the names of environment variables, and their values.
+pub fn sidecar_with(settings: &[(&str, &str)]) -> Sidecar {
+    let tokens = [
+        ("ENFORCER_TOKEN", ENFORCER),
+        ("OPERATOR_TOKEN", OPERATOR),
+        ("VIEWER_TOKEN", "bench-viewer-token-0123456789ab"),
+    ];
+    let all = tokens.iter().chain(settings);
+    let environment = all.map(|(name, value)| (format!("KILL_SWITCH_{name}"), (*value).to_owned())).collect();
+    Sidecar::stopped(SidecarOptions { environment, ..SidecarOptions::default() })
 }
 
 /// Returns the filter with its default configuration.
