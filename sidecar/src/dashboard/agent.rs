@@ -138,12 +138,14 @@ fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
         _ => return html! {},
     };
     html! {
-        form.notice.flash method="post" action={ (agent_path(&policy.agent_id)) "/activate" } role="status" {
-            span { (message) }
-            @if did == "deactivated" {
-                (form_key(visitor))
-                input type="hidden" name="reason" value="undone";
-                button type="submit" { "Undo" }
+        div role="status" {
+            form.notice.flash method="post" action={ (agent_path(&policy.agent_id)) "/activate" } {
+                span { (message) }
+                @if did == "deactivated" {
+                    (form_key(visitor))
+                    input type="hidden" name="reason" value="undone";
+                    button type="submit" { "Undo" }
+                }
             }
         }
     }

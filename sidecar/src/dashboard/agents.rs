@@ -194,11 +194,13 @@ fn undo_notice(params: &Fields, visitor: &Visitor) -> Markup {
     let done: Vec<_> = params.all("undo").collect();
     html! {
         @if !done.is_empty() && visitor.who.may_change() {
-            form.notice.flash method="post" action="/bulk/undo" role="status" {
-                (form_key(visitor))
-                @for id in &done { input type="hidden" name="agent_id" value=(id); }
-                span { (done.len()) @if done.len() == 1 { " agent was" } @else { " agents were" } " deactivated." }
-                button type="submit" { "Undo" }
+            div role="status" {
+                form.notice.flash method="post" action="/bulk/undo" {
+                    (form_key(visitor))
+                    @for id in &done { input type="hidden" name="agent_id" value=(id); }
+                    span { (done.len()) @if done.len() == 1 { " agent was" } @else { " agents were" } " deactivated." }
+                    button type="submit" { "Undo" }
+                }
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn card(stops: &[SessionStop], visitor: &Visitor, now_ms: Millis) -> 
         section.card aria-labelledby="stopped" {
             h2 #stopped { "Stopped conversations" }
             p.hint { "Calls of these conversations are refused. The agent's other conversations are not affected." }
-            (table("list tight", &["Conversation", "Why", "Since", "Until", ""], rows(stops, visitor, now_ms)))
+            (table("list tight", &["Conversation", "Why", "Since", "Until", "Action"], rows(stops, visitor, now_ms)))
         }
     }
 }

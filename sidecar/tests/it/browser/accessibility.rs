@@ -56,6 +56,16 @@ async fn no_page_violates_a_rule_of_axe_core_in_light_or_dark() {
         browser.goto(page).await;
         check(&browser, &axe, &format!("{page} without data"), &mut faults).await;
     }
+    sidecar.api.put("/v1/agents/new", json!({})).await.ok();
+    browser.goto("/agents/new").await;
+    browser.press_switch().await;
+    browser.find("[role=alertdialog]").await;
+    check(&browser, &axe, "the question for an alert", &mut faults).await;
+    browser.goto("/agents/new").await;
+    browser.fill("#threshold", "1000").await;
+    browser.press("Save settings").await;
+    browser.find("[aria-invalid]").await;
+    check(&browser, &axe, "refused settings", &mut faults).await;
     furnish(&sidecar, &receiver).await;
     kill_it(&sidecar).await;
     for page in PAGES.map(|(_, path)| path).into_iter().chain(OTHER_PAGES) {
@@ -80,5 +90,5 @@ async fn axe_core_finds_what_is_wrong_with_a_page() {
         .await;
     browser.js(&axe).await;
     let found: Value = browser.page.execute_async(RUN, Vec::new()).await.unwrap();
-    assert!(found["violations"].to_string().contains("label: input"), "{found}");
+    assert!(found["violations"].to_string().contains("label: #main > input"), "{found}");
 }

@@ -116,10 +116,11 @@ impl Driver {
         self.command("Emulation.setDeviceMetricsOverride", params).await;
     }
 
-    /// Lets pages see that the person prefers a light or a dark theme.
+    /// Lets pages see that the person prefers a light or a dark theme, which they then have at once: colours do not fade.
     pub async fn set_theme(&self, theme: &str) {
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
-        self.command("Emulation.setEmulatedMedia", features).await;
+        let theme = json!({"name": "prefers-color-scheme", "value": theme});
+        let motion = json!({"name": "prefers-reduced-motion", "value": "reduce"});
+        self.command("Emulation.setEmulatedMedia", json!({"features": [theme, motion]})).await;
     }
 
     /// Runs a command of Chromium's own protocol.

@@ -13,10 +13,11 @@ pub const PAGES: [(&str, &str); 6] = [
 
 /// Pages that say what went wrong, and one for each kind of content that other pages do not have: an agent that a person has
 /// deactivated, stopped conversations, and what was just done.
-pub const OTHER_PAGES: [&str; 8] = [
+pub const OTHER_PAGES: [&str; 9] = [
     "/agents/crawler-eu-west",
     "/agents/chat-frontend",
     "/agents?q=nobody",
+    "/agents?undo=crawler-eu-west",
     "/?did=activated&agent_id=research-assistant",
     "/agents/support-triage?did=saved",
     "/alerts?did=failed",

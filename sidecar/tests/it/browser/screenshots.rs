@@ -133,7 +133,7 @@ pub(super) async fn kill_it(sidecar: &Sidecar) {
 }
 
 /// The widths of the pictures, what their names have for it, and the greatest height.
-const WIDTHS: [(u32, &str, u32); 2] = [(1280, "", 880), (390, "-phone", 1200)];
+const WIDTHS: [(u32, &str, u32); 2] = [(1280, "", 720), (390, "-phone", 1000)];
 
 /// Takes pictures of the whole page, up to a height, in both themes and on a desktop and a phone.
 async fn shoot(browser: &Browser, dir: &Path, name: &str) {
