@@ -129,7 +129,7 @@ fn rows(kills: &[LatestKill], visitor: &Visitor, now_ms: Millis) -> Markup {
                 td.why {
                     bdi { (body.reason) }
                     @if let Some(session) = session_name(&body.detail) {
-                        span.change { " conversation " bdi { (session) } }
+                        " " span.change { "conversation " bdi { (session) } }
                     }
                 }
                 td.now { (now(kill, visitor)) }

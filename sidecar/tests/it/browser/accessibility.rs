@@ -68,7 +68,7 @@ async fn no_page_violates_a_rule_of_axe_core_in_light_or_dark() {
     check(&browser, &axe, "refused settings", &mut faults).await;
     furnish(&sidecar, &receiver).await;
     kill_it(&sidecar).await;
-    for page in PAGES.map(|(_, path)| path).into_iter().chain(OTHER_PAGES) {
+    for page in PAGES.map(|(_, path, _)| path).into_iter().chain(OTHER_PAGES) {
         browser.goto(page).await;
         check(&browser, &axe, page, &mut faults).await;
     }

@@ -1,14 +1,14 @@
 //! Every page of the dashboard, for the tests that look at all of them.
 
 /// The pages of somebody who is signed in, after [`furnish`](super::screenshots::furnish) and
-/// [`kill_it`](super::screenshots::kill_it): the name of the picture, and the path.
-pub const PAGES: [(&str, &str); 6] = [
-    ("overview", "/"),
-    ("agents", "/agents"),
-    ("agent-after", "/agents/research-assistant"),
-    ("alerts", "/alerts"),
-    ("events", "/events"),
-    ("envoys", "/envoys"),
+/// [`kill_it`](super::screenshots::kill_it): the name of the picture, the path, and the greatest height of the picture on a desktop.
+pub const PAGES: [(&str, &str, u32); 6] = [
+    ("overview", "/", 1000),
+    ("agents", "/agents", 720),
+    ("agent-after", "/agents/research-assistant", 880),
+    ("alerts", "/alerts", 720),
+    ("events", "/events", 720),
+    ("envoys", "/envoys", 720),
 ];
 
 /// Pages that say what went wrong, and one for each kind of content that other pages do not have: an agent that a person has

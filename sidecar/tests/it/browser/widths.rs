@@ -35,7 +35,7 @@ async fn no_page_scrolls_sideways_on_a_phone_a_tablet_or_a_desktop() {
     browser.goto("/login").await;
     check(&browser, "/login", &mut faults).await;
     browser.sign_in().await;
-    for page in PAGES.map(|(_, path)| path).into_iter().chain(OTHER_PAGES).chain([path.as_str()]) {
+    for page in PAGES.map(|(_, path, _)| path).into_iter().chain(OTHER_PAGES).chain([path.as_str()]) {
         browser.goto(page).await;
         check(&browser, page, &mut faults).await;
     }
