@@ -9,11 +9,11 @@ use super::show::{clock, table};
 use crate::model::Millis;
 use crate::service::Loops;
 
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 170.0;
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 140.0;
 /// Room for the scale on the left and the times below.
-const LEFT: f64 = 34.0;
-const BOTTOM: f64 = 24.0;
+const LEFT: f64 = 28.0;
+const BOTTOM: f64 = 20.0;
 const TOP: f64 = 10.0;
 
 /// What the bars of a chart stand for.
@@ -116,7 +116,7 @@ fn bars(span: Span, loops: &[Loops]) -> Markup {
         Some(most) => format!("{}: {}. The most at {}", span.title(), sums(loops), bar_text(span, most)),
         None => format!("{}: no loops", span.title()),
     };
-    // About six times have room below the bars.
+    // About eight times have room below the bars.
     let labelled = loops.len().div_ceil(8);
     html! {
         svg.bars viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(label) {

@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn a_row_shows_state_score_rate_and_envoys() {
         let text = table(&[one("a", true)]);
-        let words: Vec<_> = text.lines().nth(1).unwrap().split("  ").filter(|cell| !cell.is_empty()).collect();
-        assert_eq!(words, ["a", "active", "block", "7.5 / 10.0", "0.25", "2", "never"].map(str::trim));
+        let cells = text.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        assert_eq!(cells.collect::<Vec<_>>(), ["a", "active", "block", "7.5 / 10.0", "0.25", "2", "never"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use agent_kill_switch::wire::SyncAnswer;
 use serde_json::{Value, json};
 
 use super::pages::{PAGES, THEMES};
@@ -115,10 +116,11 @@ pub(super) async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
     connect(sidecar).await;
 }
 
-/// Two Envoys ask for policies.
+/// Two Envoys ask for policies, and say that they have applied them.
 async fn connect(sidecar: &Sidecar) {
     for envoy in ["edge-1", "edge-2"] {
-        sidecar.api.sync(&format!("envoy={envoy}")).await.ok();
+        let SyncAnswer { epoch, rev, .. } = sidecar.api.sync(&format!("envoy={envoy}")).await.synced();
+        sidecar.api.sync(&format!("envoy={envoy}&epoch={epoch}&since={rev}&wait=0")).await;
     }
 }
 
