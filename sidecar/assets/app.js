@@ -23,8 +23,9 @@
     const badge = document.querySelector("#state [data-badge]")?.textContent;
     for (const region of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(region.id);
+      if (!next || isBusy(region)) continue;
       for (const one of region.querySelectorAll("details[open]")) fresh.getElementById(one.id)?.setAttribute("open", "");
-      if (!next || isBusy(region) || next.innerHTML === region.innerHTML) continue;
+      if (next.innerHTML === region.innerHTML) continue;
       const ticked = new Set([...region.querySelectorAll("input:checked")].map((box) => box.value));
       const typed = [...region.querySelectorAll("input[type=text]")].map((field) => [field.id, field.value]);
       const focus = region.contains(document.activeElement) ? document.activeElement.id : "";

@@ -8,11 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::find::{root, script};
+use super::find::{CANNOT_INSTALL, root, script};
 use crate::skip;
-
-/// The exit code of `tools/get-clients` if pip cannot install the clients.
-const CANNOT_INSTALL: i32 = 3;
 
 /// The result of one call of an official client, as an application sees it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -7,6 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::skip;
+
+/// The exit code of scripts in `tools` that cannot install what a test needs.
+pub(super) const CANNOT_INSTALL: i32 = 3;
+
 /// Returns the root folder of the project.
 pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the project")
@@ -33,6 +38,21 @@ pub fn envoy_version() -> (u32, u32) {
         (Some(major), Some(minor)) => (major, minor),
         _ => panic!("{text} does not name the version"),
     }
+}
+
+/// Returns the path of axe-core's script, which `tools/get-axe` installs on first use. Returns `None`, and notes that the test
+/// is skipped, if it cannot be installed.
+pub fn axe_script() -> Option<PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| match script("tools/get-axe", &[]) {
+        Ok(path) => Some(path),
+        Err(CANNOT_INSTALL) => None,
+        Err(code) => panic!("tools/get-axe ended with {code}"),
+    });
+    if found.is_none() {
+        skip::missing("axe-core cannot be installed (tools/get-axe says why), so pages were not checked with it");
+    }
+    found.clone()
 }
 
 /// Runs a script that prints a path. What it writes to stderr is shown, since its first run may take a while. The error is

@@ -12,7 +12,7 @@ mod wait;
 pub use child::Child;
 pub use clients::{Outcome, PythonClient};
 pub use envoy::Envoy;
-pub use find::{binary, envoy_binary, envoy_version, free_address, trap_module, wasm_module};
+pub use find::{axe_script, binary, envoy_binary, envoy_version, free_address, trap_module, wasm_module};
 pub use postgres::{PASSWORD, Postgres};
 pub use sidecar::{Sidecar, SidecarOptions};
 pub use wait::{wait_until, wait_until_some};

@@ -35,6 +35,7 @@ pub(super) async fn list(State(app): State<App>, mut params: Params) -> Result<J
         active: params.boolean("active")?,
         deactivated_by: params.parsed("deactivated_by", "kill_switch or manual", |word| word.parse().ok())?,
         kill_switch_enabled: params.boolean("kill_switch_enabled")?,
+        observing: None,
         limit: limit + 1,
     };
     params.finish()?;

@@ -35,6 +35,7 @@ pub(crate) mod identified;
 mod kill_switch;
 mod metrics;
 mod openapi;
+mod overview;
 pub(crate) mod page;
 mod params;
 mod pause;
@@ -124,6 +125,8 @@ pub fn routes() -> Vec<Route> {
         route(Method::POST, "/v1/alerts/{rule_id}/test", OPERATOR, alerts::test),
         route(Method::GET, "/v1/envoys", VIEWER, envoys::list),
         route(Method::GET, "/v1/usage", VIEWER, usage::of_all),
+        route(Method::GET, "/v1/overview", VIEWER, overview::overview),
+        route(Method::GET, "/v1/activity", VIEWER, overview::activity),
         route(Method::GET, "/v1/pause", VIEWER, pause::get),
         route(Method::PUT, "/v1/pause", OPERATOR, pause::put),
         route(Method::DELETE, "/v1/pause", OPERATOR, pause::delete),

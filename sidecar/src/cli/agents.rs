@@ -314,18 +314,25 @@ fn session_row(session: &Value) -> [String; 6] {
 const HEADING: [&str; 9] =
     ["AGENT", "STATE", "KILL SWITCH", "WINDOW", "THRESHOLD", "ACTION", "SCOPE", "COUNTING", "LAST SEEN"];
 
-fn row(agent: &Value) -> [String; 9] {
-    let is = |member: &str| agent.get(member).and_then(Value::as_bool).unwrap_or_default();
+/// Returns the state of an agent in words.
+pub(super) fn state(agent: &Value) -> &'static str {
     let by_kill_switch = agent.get("deactivated_by").and_then(Value::as_str) == Some("kill_switch");
-    let state = match (is("active"), by_kill_switch) {
+    match (is(agent, "active"), by_kill_switch) {
         (true, _) => "active",
         (false, true) => "deactivated by kill switch",
         (false, false) => "inactive",
-    };
+    }
+}
+
+fn is(agent: &Value, member: &str) -> bool {
+    agent.get(member).and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn row(agent: &Value) -> [String; 9] {
     [
         cell(agent, "agent_id"),
-        state.to_owned(),
-        if is("kill_switch_enabled") { "on" } else { "off" }.to_owned(),
+        state(agent).to_owned(),
+        if is(agent, "kill_switch_enabled") { "on" } else { "off" }.to_owned(),
         cell(agent, "kill_switch_window_size"),
         cell(agent, "kill_switch_threshold"),
         cell(agent, "action"),

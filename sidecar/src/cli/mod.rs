@@ -23,6 +23,7 @@ mod pause;
 mod replay;
 mod replay_report;
 mod tokens;
+mod top;
 mod usage;
 
 pub use error::CliError;
@@ -42,6 +43,8 @@ enum Command {
     /// List, show, change, activate and deactivate agents, and let stopped conversations go on
     #[command(subcommand)]
     Agents(agents::AgentsCommand),
+    /// Show the busiest agents in a table that refreshes itself, with keys to deactivate and activate them
+    Top(top::TopOptions),
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
@@ -84,6 +87,7 @@ impl Cli {
         match self.command {
             Command::Serve(options) => Ok(serve(*options).await?),
             Command::Agents(command) => command.run().await,
+            Command::Top(options) => options.run().await,
             Command::Events(command) => command.run().await,
             Command::Usage(options) => options.run().await,
             Command::Alerts(command) => command.run().await,

@@ -63,12 +63,12 @@ async fn render(dashboard: &Dashboard, visitor: &Visitor, agent_id: &str, feedba
         .map(|kill| (kill.body.at_ms, if is_about_session(kill) { "conversation stopped" } else { "killed" }))
         .collect();
     let title = if agent.name.is_empty() { agent.id() } else { &agent.name };
-    Ok(Page { title, here: "/", visitor }.with(html! {
+    Ok(Page { title, here: "/agents", visitor }.with(html! {
         (flash(&feedback.did, &agent.policy, visitor))
         div #state data-live data-page=(agent_path(agent_id)) {
             div.head {
                 div {
-                    p.crumb { a href="/" { "Agents" } " /" }
+                    p.crumb { a href="/agents" { "Agents" } " /" }
                     h1 { bdi { (title) } }
                     p.meta {
                         span.id { bdi { (agent.id()) } } " " (badge(&agent))
@@ -143,12 +143,14 @@ fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
         _ => return html! {},
     };
     html! {
-        form.notice.flash method="post" action={ (agent_path(&policy.agent_id)) "/activate" } role="status" {
-            span { (message) }
-            @if did == "deactivated" {
-                (form_key(visitor))
-                input type="hidden" name="reason" value="undone";
-                button type="submit" { "Undo" }
+        div role="status" {
+            form.notice.flash method="post" action={ (agent_path(&policy.agent_id)) "/activate" } {
+                span { (message) }
+                @if did == "deactivated" {
+                    (form_key(visitor))
+                    input type="hidden" name="reason" value="undone";
+                    button type="submit" { "Undo" }
+                }
             }
         }
     }
@@ -157,6 +159,14 @@ fn flash(did: &str, policy: &AgentPolicy, visitor: &Visitor) -> Markup {
 /// Shows the agent's page when somebody reloads the address of one of its forms.
 pub(super) async fn reloaded(_: Visitor, Path(id): Path<String>) -> Redirect {
     Redirect::to(&agent_path(&id))
+}
+
+/// Leads back to the page that a form was on: to the overview if the form says so, and otherwise to the agent's page.
+pub(super) fn back_from(form: &Fields, agent_id: &str, did: &str) -> Response {
+    match form.text("from") {
+        "overview" => Redirect::to(&format!("/{}", query(&[("did", did), ("agent_id", agent_id)]))).into_response(),
+        _ => back(agent_id, did),
+    }
 }
 
 pub(super) fn back(agent_id: &str, did: &str) -> Response {
@@ -231,7 +241,7 @@ pub(super) async fn activate(
     form: Form,
 ) -> Result<Response> {
     dashboard.service.activate(&id, &note(form.fields.text("reason"))?, &form.visitor.caller()).await?;
-    Ok(back(&id, "activated"))
+    Ok(back_from(&form.fields, &id, "activated"))
 }
 
 pub(super) async fn deactivate(

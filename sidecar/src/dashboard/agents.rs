@@ -30,25 +30,34 @@ const SPARKLINE_SCORES: u32 = 30;
 const MAX_BULK: usize = 200;
 
 /// The filters by state: the value in the address, and the label.
-const STATES: [(&str, &str); 4] =
-    [("", "All"), ("active", "Active"), ("killed", "Deactivated by Kill Switch"), ("inactive", "Inactive")];
+const STATES: [(&str, &str); 7] = [
+    ("", "All"),
+    ("active", "Active"),
+    ("guarded", "Guarded"),
+    ("observing", "Observing"),
+    ("off", "Kill switch off"),
+    ("killed", "Deactivated by Kill Switch"),
+    ("inactive", "Inactive"),
+];
+
+/// Returns the query for the agents in a state. Other words stand for all agents.
+fn in_state(state: &str) -> AgentQuery {
+    let (active, kill_switch_enabled, observing, deactivated_by) = match state {
+        "active" => (Some(true), None, None, None),
+        "guarded" => (Some(true), Some(true), Some(false), None),
+        "observing" => (Some(true), Some(true), Some(true), None),
+        "off" => (Some(true), Some(false), None, None),
+        "killed" => (Some(false), None, None, Some(DeactivatedBy::KillSwitch)),
+        "inactive" => (Some(false), None, None, Some(DeactivatedBy::Manual)),
+        _ => (None, None, None, None),
+    };
+    AgentQuery { active, kill_switch_enabled, observing, deactivated_by, ..AgentQuery::default() }
+}
 
 pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
     let state = params.text("state");
-    let (active, deactivated_by) = match state {
-        "active" => (Some(true), None),
-        "killed" => (Some(false), Some(DeactivatedBy::KillSwitch)),
-        "inactive" => (Some(false), Some(DeactivatedBy::Manual)),
-        _ => (None, None),
-    };
-    let wanted = AgentQuery {
-        after: params.given("after"),
-        search: params.given("q"),
-        active,
-        deactivated_by,
-        kill_switch_enabled: None,
-        limit: PAGE + 1,
-    };
+    let (after, search) = (params.given("after"), params.given("q"));
+    let wanted = AgentQuery { after, search, limit: PAGE + 1, ..in_state(state) };
     let (agents, next) = cut(dashboard.service.agents(&wanted).await?, PAGE, |agent| agent.id().to_owned());
     let mut rows = Vec::new();
     for agent in agents {
@@ -57,19 +66,19 @@ pub(super) async fn list(State(dashboard): State<Dashboard>, visitor: Visitor, p
         rows.push(Row { agent, scores, envoys });
     }
     let is_filtered = wanted.search.is_some() || !state.is_empty() || wanted.after.is_some();
-    let page = Page { title: "Agents", here: "/", visitor: &visitor };
+    let page = Page { title: "Agents", here: "/agents", visitor: &visitor };
     Ok(page.with(html! {
         div.head { h1 { "Agents" } (pause::form(&visitor)) }
         (undo_notice(&params, &visitor))
         (filters(&params))
         div #agents data-live {
             @if rows.is_empty() && !is_filtered { (empty()) }
-            @else if rows.is_empty() { p.card.empty { "No agent matches. " a href="/" { "Show all" } } }
+            @else if rows.is_empty() { p.card.empty { "No agent matches. " a href="/agents" { "Show all" } } }
             @else { (table(&rows, &visitor, dashboard.service.now())) }
         }
         @if let Some(next) = next {
             @let after = query(&[("q", params.text("q")), ("state", state), ("after", &next)]);
-            p.pager { a href={ "/" (after) } { "Next page" } }
+            p.pager { a href={ "/agents" (after) } { "Next page" } }
         }
     }))
 }
@@ -81,10 +90,10 @@ fn filters(params: &Fields) -> Markup {
             nav.tabs aria-label="State" {
                 @for (value, label) in STATES {
                     @let is_here = (value == state).then_some("true");
-                    a href={ "/" (query(&[("q", search), ("state", value)])) } aria-current=[is_here] { (label) }
+                    a href={ "/agents" (query(&[("q", search), ("state", value)])) } aria-current=[is_here] { (label) }
                 }
             }
-            form.inline role="search" method="get" action="/" {
+            form.inline role="search" method="get" action="/agents" {
                 @if !state.is_empty() { input type="hidden" name="state" value=(state); }
                 label.sr for="q" { "Search agents" }
                 input #q type="search" name="q" value=(search) placeholder="Id or name";
@@ -166,7 +175,8 @@ fn switch(agent: &Agent) -> Markup {
     }
 }
 
-fn empty() -> Markup {
+/// Shows how to make the first agent appear.
+pub(super) fn empty() -> Markup {
     html! {
         section.card.empty {
             h2 { "No agents yet" }
@@ -184,11 +194,13 @@ fn undo_notice(params: &Fields, visitor: &Visitor) -> Markup {
     let done: Vec<_> = params.all("undo").collect();
     html! {
         @if !done.is_empty() && visitor.who.may_change() {
-            form.notice.flash method="post" action="/bulk/undo" role="status" {
-                (form_key(visitor))
-                @for id in &done { input type="hidden" name="agent_id" value=(id); }
-                span { (done.len()) @if done.len() == 1 { " agent was" } @else { " agents were" } " deactivated." }
-                button type="submit" { "Undo" }
+            div role="status" {
+                form.notice.flash method="post" action="/bulk/undo" {
+                    (form_key(visitor))
+                    @for id in &done { input type="hidden" name="agent_id" value=(id); }
+                    span { (done.len()) @if done.len() == 1 { " agent was" } @else { " agents were" } " deactivated." }
+                    button type="submit" { "Undo" }
+                }
             }
         }
     }
@@ -210,7 +222,7 @@ pub(super) async fn deactivate(State(dashboard): State<Dashboard>, form: Form) -
             done.push(("undo", id));
         }
     }
-    Ok(Redirect::to(&format!("/{}", query(&done))))
+    Ok(Redirect::to(&format!("/agents{}", query(&done))))
 }
 
 pub(super) async fn undo(State(dashboard): State<Dashboard>, form: Form) -> Result<Redirect> {
@@ -222,5 +234,10 @@ pub(super) async fn undo(State(dashboard): State<Dashboard>, form: Form) -> Resu
             dashboard.service.activate(id, &note, &form.visitor.caller()).await?;
         }
     }
-    Ok(Redirect::to("/"))
+    Ok(Redirect::to("/agents"))
+}
+
+/// Shows the list when somebody reloads the address of one of its forms.
+pub(super) async fn reloaded() -> Redirect {
+    Redirect::to("/agents")
 }

@@ -61,7 +61,7 @@ async fn unknown(dashboard: &Dashboard, request: Request) -> Result<Response> {
     let page = Page { title: "No such page", here: "", visitor: &visitor }.with(html! {
         h1 { "There is no page at this address" }
         p { "The address " code { bdi { (path) } } " does not exist." }
-        p { a href="/" { "Show the agents" } }
+        p { a href="/" { "Show the overview" } }
     });
     Ok((StatusCode::NOT_FOUND, page).into_response())
 }

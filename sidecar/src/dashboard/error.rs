@@ -84,7 +84,7 @@ impl IntoResponse for Refusal {
             html! {
                 h1 { "Not done" }
                 p.notice.bad role="alert" { (self.message()) }
-                p { a href="/" { "Back to the agents" } }
+                p { a href="/" { "Back to the overview" } }
             },
         );
         let mut response = (self.status(), page).into_response();

@@ -13,8 +13,8 @@ pub(super) struct Page<'a> {
     pub visitor: &'a Visitor,
 }
 
-const NAVIGATION: [(&str, &str); 4] =
-    [("/", "Agents"), ("/alerts", "Alerts"), ("/events", "Events"), ("/envoys", "Envoys")];
+const NAVIGATION: [(&str, &str); 5] =
+    [("/", "Overview"), ("/agents", "Agents"), ("/alerts", "Alerts"), ("/events", "Events"), ("/envoys", "Envoys")];
 
 impl Page<'_> {
     /// Returns the page with this content.

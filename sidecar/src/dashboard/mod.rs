@@ -25,6 +25,7 @@ mod alerts;
 mod assets;
 mod banner;
 mod browser;
+mod chart;
 mod envoys;
 mod error;
 mod events;
@@ -35,6 +36,7 @@ mod kill_switch;
 mod layout;
 mod live;
 mod login;
+mod overview;
 mod pause;
 mod people;
 mod query;
@@ -82,10 +84,10 @@ pub fn beside(api: Router, dashboard: Dashboard) -> Router {
 /// Returns the router for all pages and forms. Somebody who reloads the address of a form is led to the form's page.
 pub fn router(dashboard: Dashboard) -> Router {
     Router::new()
-        .route("/", get(agents::list))
+        .route("/", get(overview::page))
         .route("/agents", get(agents::list))
-        .route("/bulk/deactivate", post(agents::deactivate).get(home))
-        .route("/bulk/undo", post(agents::undo).get(home))
+        .route("/bulk/deactivate", post(agents::deactivate).get(agents::reloaded))
+        .route("/bulk/undo", post(agents::undo).get(agents::reloaded))
         .route("/agents/{agent_id}", get(agent::page))
         .route("/agents/{agent_id}/kill-switch", post(agent::toggle).get(agent::reloaded))
         .route("/agents/{agent_id}/settings", post(agent::save).get(agent::reloaded))

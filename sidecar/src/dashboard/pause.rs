@@ -56,6 +56,7 @@ pub(super) fn form(visitor: &Visitor) -> Markup {
                 summary { "Pause the kill switch" }
                 form.card.inline.wide method="post" action="/pause" {
                     (form_key(visitor))
+                    input type="hidden" name="next" value=(visitor.here);
                     label for="for_seconds" { "For" }
                     select #for_seconds name="for_seconds" {
                         @for (seconds, label) in LENGTHS {
@@ -76,7 +77,7 @@ pub(super) async fn pause(State(dashboard): State<Dashboard>, form: Form) -> Res
     let body =
         object([("for_seconds", form.fields.value("for_seconds")), ("reason", json!(form.fields.text("reason")))]);
     dashboard.service.start_pause(&PauseRequest::parse(&body)?, &form.visitor.who).await?;
-    Ok(Redirect::to("/"))
+    Ok(Redirect::to(local(form.fields.text("next"))))
 }
 
 pub(super) async fn resume(State(dashboard): State<Dashboard>, form: Form) -> Result<Redirect> {

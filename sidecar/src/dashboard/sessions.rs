@@ -5,7 +5,7 @@ use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 
 use super::Dashboard;
-use super::agent::back;
+use super::agent::back_from;
 use super::agents::note;
 use super::error::Result;
 use super::form::Form;
@@ -21,7 +21,7 @@ pub(super) fn card(stops: &[SessionStop], visitor: &Visitor, now_ms: Millis) -> 
         section.card aria-labelledby="stopped" {
             h2 #stopped { "Stopped conversations" }
             p.hint { "Calls of these conversations are refused. The agent's other conversations are not affected." }
-            (table("list tight", &["Conversation", "Why", "Since", "Until", ""], rows(stops, visitor, now_ms)))
+            (table("list tight", &["Conversation", "Why", "Since", "Until", "Action"], rows(stops, visitor, now_ms)))
         }
     }
 }
@@ -64,5 +64,5 @@ pub(super) async fn resume(
 ) -> Result<Response> {
     let note = note(form.fields.text("reason"))?;
     dashboard.service.resume_session(&id, &session_key, &note, &form.visitor.caller()).await?;
-    Ok(back(&id, "resumed"))
+    Ok(back_from(&form.fields, &id, "resumed"))
 }

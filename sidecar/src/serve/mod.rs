@@ -254,7 +254,7 @@ async fn listen(listener: TcpListener, server: http::Server, service: &Service) 
 }
 
 /// Waits until the process is asked to end.
-async fn terminated() {
+pub(crate) async fn terminated() {
     let interrupt = async {
         let _ = tokio::signal::ctrl_c().await;
     };

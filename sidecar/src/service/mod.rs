@@ -14,6 +14,7 @@ use crate::model::{Event, Millis, NewEvent, NoticeKind};
 use crate::store::{EventQuery, Store, StoreError, Tx};
 
 mod access;
+mod activity;
 mod agents;
 mod answer_loops;
 mod apply;
@@ -24,6 +25,7 @@ mod follow;
 mod kills;
 mod notices;
 mod observations;
+mod overview;
 mod pause;
 mod policies;
 mod preview;
@@ -39,6 +41,7 @@ mod tokens;
 mod tools;
 mod usage;
 
+pub use activity::{Activity, Ranking};
 pub use agents::{Caller, Note, Precondition};
 pub use apply::{AgentStep, Applied, Apply, RuleStep, Step};
 pub use envoys::EnvoyView;
@@ -50,6 +53,7 @@ pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
+pub use overview::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, Remedy, stopped_session};
 pub use pause::PauseRequest;
 pub use policies::{Policies, PolicyFile};
 pub use preview::Preview;
@@ -115,6 +119,7 @@ pub struct Service {
     heartbeat: watch::Sender<u64>,
     envoys: envoys::Registry,
     observations: observations::Collector,
+    rates: activity::Rates,
     answer_loops: answer_loops::AnswerLoops,
     fleet: fleet::Fleet,
     keyring: tokens::Keyring,
@@ -142,6 +147,7 @@ impl Service {
             heartbeat: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
+            rates: activity::Rates::default(),
             answer_loops: answer_loops::AnswerLoops::default(),
             fleet,
             keyring,

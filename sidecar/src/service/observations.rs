@@ -152,6 +152,7 @@ impl Service {
             self.answer_loops.add(seen, &report.envoy, now_ms);
             if let Some(known) = pending.get_mut(&seen.agent_id) {
                 known.merge(seen, now_ms);
+                self.rates.add(&seen.agent_id, seen.requests, now_ms);
                 receipt.accepted += 1;
                 continue;
             }
@@ -166,6 +167,7 @@ impl Service {
             let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new(), days: Vec::new() };
             first.merge(seen, now_ms);
             pending.insert(seen.agent_id.clone(), first);
+            self.rates.add(&seen.agent_id, seen.requests, now_ms);
             new_agents += u64::from(is_new);
             receipt.created += u64::from(is_new);
             receipt.accepted += 1;

@@ -68,6 +68,7 @@ const EVERY_AGENT: AgentQuery = AgentQuery {
     active: None,
     deactivated_by: None,
     kill_switch_enabled: None,
+    observing: None,
     limit: u32::MAX,
 };
 const MEMBERS: [&str; 5] = ["version", "name", "defaults", "agents", "rules"];

@@ -25,6 +25,8 @@ pub struct AgentQuery {
     pub deactivated_by: Option<DeactivatedBy>,
     /// Only agents with the kill switch on, or off.
     pub kill_switch_enabled: Option<bool>,
+    /// Only agents whose loops are only recorded, or only those whose loops are stopped.
+    pub observing: Option<bool>,
     /// The largest number of agents to return.
     pub limit: u32,
 }
@@ -93,6 +95,7 @@ impl Store {
             .and("active = ?", query.active)
             .and("deactivated_by = ?", query.deactivated_by.map(DeactivatedBy::as_str))
             .and("kill_switch_enabled = ?", query.kill_switch_enabled)
+            .and("(action = 'observe') = ?", query.observing)
             .push_bind("ORDER BY agent_id LIMIT ?", query.limit);
         self.database.reader().await?.rows(statement).await?.iter().map(agent).collect()
     }

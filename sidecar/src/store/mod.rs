@@ -7,9 +7,9 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `usage`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
-//! PostgreSQL. What the two do differently is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in
-//! `tests/it/store.rs` runs against both.
+//! `scores`, `usage`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. `overview` counts over several of them. The
+//! statements are the same for SQLite and PostgreSQL. What the two do differently is behind the [`Database`] trait, in
+//! `sqlite` and `postgres`. The suite in `tests/it/store.rs` runs against both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ mod error;
 mod events;
 mod location;
 mod migrations;
+mod overview;
 mod pause;
 mod policy_rules;
 mod postgres;
@@ -44,6 +45,7 @@ pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
 pub use location::Location;
+pub use overview::{AgentCount, EventCount};
 pub use pause::Stopped;
 pub use postgres::Postgres;
 pub use row::Row;

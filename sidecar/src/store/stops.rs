@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use agent_kill_switch::wire::WHOLE_AGENT;
 
-use super::{Result, Row, Statement, Store, Tx};
+use super::{Connection, Result, Row, Statement, Store, Tx};
 use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{Millis, SessionStop};
 
@@ -51,6 +51,18 @@ fn stop(row: &Row) -> Result<SessionStop> {
     })
 }
 
+async fn latest_stop(
+    connection: &mut dyn Connection,
+    agent_id: &str,
+    generation: u64,
+    session_key: &str,
+) -> Result<Option<SessionStop>> {
+    let statement =
+        select("WHERE agent_id = $1 AND generation = $2 AND session_key = $3 ORDER BY releases DESC LIMIT 1");
+    let statement = statement.bind(agent_id).bind(generation).bind(session_key);
+    connection.optional_row(statement).await?.as_ref().map(stop).transpose()
+}
+
 impl Store {
     /// Returns a page of stops.
     pub async fn stops(&self, query: &StopQuery) -> Result<Vec<SessionStop>> {
@@ -67,6 +79,11 @@ impl Store {
         .bind(WHOLE_AGENT)
         .push_bind("ORDER BY id DESC LIMIT ?", query.limit);
         self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
+    }
+
+    /// Returns the latest stop of a conversation in one generation of its agent.
+    pub async fn latest_stop(&self, agent_id: &str, generation: u64, session_key: &str) -> Result<Option<SessionStop>> {
+        latest_stop(self.database.reader().await?.as_mut(), agent_id, generation, session_key).await
     }
 
     /// Returns the agents of which filters are told stops or releases at this time.
@@ -107,10 +124,7 @@ impl Tx {
         generation: u64,
         session_key: &str,
     ) -> Result<Option<SessionStop>> {
-        let statement =
-            select("WHERE agent_id = $1 AND generation = $2 AND session_key = $3 ORDER BY releases DESC LIMIT 1");
-        let statement = statement.bind(agent_id).bind(generation).bind(session_key);
-        self.connection().optional_row(statement).await?.as_ref().map(stop).transpose()
+        latest_stop(self.connection(), agent_id, generation, session_key).await
     }
 
     /// Returns the stops because of loops that were detected after `since_ms`, up to `until_ms`, and that nobody released.

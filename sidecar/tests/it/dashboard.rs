@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{ENFORCER, OPERATOR, START_MS, Sidecar, VIEWER, key, kill, stop, stop_with};
 
 /// The pages that need a session.
-const PAGES: [&str; 6] = ["/", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
+const PAGES: [&str; 7] = ["/", "/agents", "/agents/a", "/alerts", "/events", "/events/export", "/envoys"];
 
 /// An HTTP client that keeps cookies and follows no redirects.
 pub struct Visitor {
@@ -51,14 +51,14 @@ impl Visitor {
         self.send(request).await
     }
 
-    async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Response {
+    pub async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Response {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = self.http.post(format!("{}{path}", self.base));
         self.send(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
     }
 
     /// Returns the key of the forms on a page.
-    async fn key(&mut self, path: &str) -> String {
+    pub async fn key(&mut self, path: &str) -> String {
         let text = self.get(path).await.text().await.unwrap();
         let after =
             text.split("name=\"form_key\" value=\"").nth(1).unwrap_or_else(|| panic!("no form on {path}: {text}"));
@@ -122,7 +122,9 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
 async fn the_content_security_policy_allows_only_our_own_files() {
     let sidecar = Sidecar::start().await;
     let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
-    for path in ["/", "/login", "/alerts", "/assets/app.css", "/assets/app.js", "/favicon.ico", "/agents/missing"] {
+    for path in
+        ["/", "/agents", "/login", "/alerts", "/assets/app.css", "/assets/app.js", "/favicon.ico", "/agents/missing"]
+    {
         let answer = visitor.get(path).await;
         let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
         for part in [
@@ -388,7 +390,7 @@ async fn an_agent_that_a_file_manages_says_so_and_its_form_warns() {
     sidecar.api.report("/v1/observations", json!({"agents": [{"agent_id": "t-1"}]})).await.ok();
     sidecar.service.write_observations().await.unwrap();
     let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
-    let list = visitor.get("/").await.text().await.unwrap();
+    let list = visitor.get("/agents").await.text().await.unwrap();
     assert_eq!(list.matches(" · file <bdi>team</bdi>").count(), 2, "{list}");
     for (agent, source) in [("a", "policy file <bdi>team</bdi>"), ("t-1", ", rule <bdi>t-*</bdi>")] {
         let page = visitor.get(&format!("/agents/{agent}")).await.text().await.unwrap();

@@ -1,6 +1,7 @@
 //! What a store must do with either database: one suite that runs against both.
 
 pub mod alerts;
+pub mod overview;
 pub mod pause;
 pub mod stops;
 pub mod usage;
@@ -20,6 +21,7 @@ use alerts::{
     alert_rules_are_written_whole_and_their_deletion_gives_up_deliveries,
     an_event_is_delivered_once_under_each_rule_and_deliveries_are_filtered,
 };
+use overview::{agents_close_to_their_threshold_come_first, agents_loops_stops_and_failed_notices_are_counted};
 use pause::{
     the_latest_pause_is_read_as_it_was_saved_under_a_new_revision,
     what_kill_reports_stopped_in_a_range_of_time_is_counted,
@@ -74,6 +76,8 @@ every_store![
     other_conversations_that_were_stopped_are_counted,
     the_latest_pause_is_read_as_it_was_saved_under_a_new_revision,
     what_kill_reports_stopped_in_a_range_of_time_is_counted,
+    agents_loops_stops_and_failed_notices_are_counted,
+    agents_close_to_their_threshold_come_first,
     only_the_latest_scores_are_kept,
     scores_are_in_the_order_of_the_calls,
     usage_adds_up_by_agent_day_and_model,

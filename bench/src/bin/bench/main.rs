@@ -8,6 +8,7 @@
 
 mod accuracy;
 mod cpu;
+mod dashboard;
 mod document;
 mod envoy;
 mod fleet;
@@ -78,5 +79,6 @@ async fn measure(part: Part, options: &Options) -> Vec<Row> {
         Part::Accuracy => accuracy::measure(options),
         Part::Fleet => fleet::measure(options).await,
         Part::Cpu => cpu::measure(options).await,
+        Part::Dashboard => dashboard::measure(options).await,
     }
 }

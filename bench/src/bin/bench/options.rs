@@ -51,6 +51,8 @@ pub enum Part {
     Fleet,
     /// Envoy's CPU time per request.
     Cpu,
+    /// The dashboard's pages with many agents.
+    Dashboard,
 }
 
 impl Part {
@@ -66,6 +68,7 @@ impl Part {
             Self::Accuracy => "7. Accuracy beside speed",
             Self::Fleet => "8. Fleet",
             Self::Cpu => "9. Envoy's CPU per request",
+            Self::Dashboard => "10. The dashboard",
         }
     }
 }

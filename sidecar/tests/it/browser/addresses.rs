@@ -19,7 +19,7 @@ async fn every_address_that_a_person_can_guess_is_a_page_or_leads_to_the_login()
     assert_eq!(browser.path().await, "/agents", "the page that was asked for");
     browser.find("#row-a").await;
     let forms = ["/bulk/undo", "/pause", "/agents/a/deactivate", "/agents/a/sessions/1/resume", "/alerts/x/test"];
-    let pages = ["/", "/", "/agents/a", "/agents/a", "/alerts"];
+    let pages = ["/agents", "/", "/agents/a", "/agents/a", "/alerts"];
     for (typed, led_to) in forms.into_iter().zip(pages).chain([("/agents/", "/agents"), ("/agents/a/", "/agents/a")]) {
         browser.goto(typed).await;
         assert_eq!(browser.path().await, led_to, "{typed}");

@@ -110,12 +110,24 @@ impl Driver {
         Ok((self, client))
     }
 
-    /// Makes the part of the window that shows the page this wide. A window cannot be as narrow as a phone.
-    pub async fn set_width(&self, width: u32) {
+    /// Makes the part of the window that shows the page this large. A window cannot be as narrow as a phone.
+    pub async fn set_size(&self, width: u32, height: u32) {
+        let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.command("Emulation.setDeviceMetricsOverride", params).await;
+    }
+
+    /// Lets pages see that the person prefers a light or a dark theme, which they then have at once: colours do not fade.
+    pub async fn set_theme(&self, theme: &str) {
+        let theme = json!({"name": "prefers-color-scheme", "value": theme});
+        let motion = json!({"name": "prefers-reduced-motion", "value": "reduce"});
+        self.command("Emulation.setEmulatedMedia", json!({"features": [theme, motion]})).await;
+    }
+
+    /// Runs a command of Chromium's own protocol.
+    async fn command(&self, command: &str, params: Value) {
         let session = self.session.as_ref().expect("Chromium runs");
         let url = format!("http://127.0.0.1:{}/session/{}/goog/cdp/execute", self.port, session.id);
-        let params = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-        let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": params});
+        let command = json!({"cmd": command, "params": params});
         let answer = reqwest::Client::new().post(url).body(command.to_string()).send().await.unwrap();
         assert!(answer.status().is_success(), "{:?}", answer.text().await);
     }

@@ -30,11 +30,12 @@ async fn nothing_that_agents_or_people_write_is_executed() {
         sidecar.api.post("/v1/alerts", rule).await.ok();
         sidecar.api.sync(&format!("envoy={}", text.replace(['<', '>', '&', '#', '"', ' '], "x"))).await;
     }
-    let mut pages = vec!["/".to_owned(), "/alerts".to_owned(), "/events".to_owned(), "/envoys".to_owned()];
+    let mut pages = ["/", "/agents", "/alerts", "/events", "/envoys"].map(str::to_owned).to_vec();
     pages.push(
-        "/?q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E&state=%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E"
+        "/agents?q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E&state=%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E"
             .to_owned(),
     );
+    pages.push("/?did=activated&agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E".to_owned());
     pages.push("/events?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E".to_owned());
     pages.push("/alerts?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E&did=%3Cscript%3E".to_owned());
     pages.extend(ids.iter().map(|id| format!("/agents/{}", id.replace('/', "%2F"))));
@@ -48,7 +49,7 @@ async fn nothing_that_agents_or_people_write_is_executed() {
             "return performance.getEntriesByType('resource').filter((r) => !r.name.startsWith(location.origin)).length";
         assert_eq!(browser.js(elsewhere).await, json!(0), "{path} loads nothing from elsewhere");
     }
-    browser.goto("/").await;
+    browser.goto("/agents").await;
     let shown = browser.text("#agents").await;
     for text in &HOSTILE[..5] {
         assert!(shown.contains(text), "{text} is shown as text");

@@ -9,7 +9,7 @@ use crate::support::{Sidecar, kill};
 #[tokio::test]
 async fn a_kill_appears_with_no_reload_on_the_list_and_on_the_agent() {
     let Some((sidecar, browser)) = Browser::signed_in().await else { return };
-    for (path, id, badge) in [("/", "a", "#row-a [data-badge]"), ("/agents/b", "b", "#state [data-badge]")] {
+    for (path, id, badge) in [("/agents", "a", "#row-a [data-badge]"), ("/agents/b", "b", "#state [data-badge]")] {
         sidecar.api.guarded("a").await;
         sidecar.api.guarded("b").await;
         browser.goto(path).await;

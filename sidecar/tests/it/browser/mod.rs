@@ -14,10 +14,13 @@ use serde_json::{Value, json};
 use crate::support::{OPERATOR, Sidecar};
 use driver::Driver;
 
+mod accessibility;
 mod addresses;
 mod driver;
 mod hostile;
 mod live;
+mod overview;
+mod pages;
 mod pause;
 mod scenarios;
 mod screenshots;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Browser, Script};
 use crate::support::{Sidecar, VIEWER};
 
-const PAGES: [&str; 5] = ["/", "/agents/a", "/alerts", "/events", "/envoys"];
+const PAGES: [&str; 6] = ["/", "/agents", "/agents/a", "/alerts", "/events", "/envoys"];
 
 #[tokio::test]
 async fn a_person_pauses_sees_it_on_every_page_and_resumes() {

@@ -101,7 +101,7 @@ async fn an_inactive_agent_says_who_switched_it_off() {
     sidecar.api.guarded("stopped").await;
     sidecar.api.post("/v1/agents/stopped/deactivate", json!({"reason": "too expensive", "by": "Ada"})).await.ok();
     sidecar.api.guarded("working").await;
-    browser.goto("/").await;
+    browser.goto("/agents").await;
     for (id, text) in [("killed", "Deactivated by Kill Switch"), ("stopped", "Inactive"), ("working", "Active")] {
         assert!(browser.text(&format!("#row-{id} [data-badge]")).await.ends_with(text), "{id}");
     }
@@ -161,15 +161,15 @@ async fn agents_are_found_filtered_in_the_address_and_stopped_together() {
     for id in ["alpha", "beta", "team/gamma"] {
         sidecar.api.guarded(&id.replace('/', "%2F")).await;
     }
-    browser.goto("/?q=gamma&state=active").await;
+    browser.goto("/agents?q=gamma&state=active").await;
     assert!(browser.has("[id='row-team/gamma']").await && !browser.has("#row-alpha").await);
     browser.press("team/gamma").await;
     assert_eq!(browser.text("h1").await, "team/gamma");
-    browser.goto("/").await;
+    browser.goto("/agents").await;
     browser.click("[data-all]").await;
     browser.press("Deactivate selected").await;
     browser.until(".flash", "3 agents were deactivated.").await;
-    browser.goto("/?state=inactive").await;
+    browser.goto("/agents?state=inactive").await;
     assert!(browser.has("#row-alpha").await);
     browser.back().await;
     browser.press("Undo").await;

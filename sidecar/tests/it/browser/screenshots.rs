@@ -6,11 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use agent_kill_switch::wire::SyncAnswer;
 use serde_json::{Value, json};
 
+use super::pages::{PAGES, THEMES};
 use super::{Browser, Script};
 use crate::support::receiver::Receiver;
-use crate::support::{Sidecar, kill_with};
+use crate::support::{Sidecar, kill_with, stop};
 
 fn sample(at_ms: u64, prompts: u32, responses: u32, tools: u32) -> Value {
     let score = f64::from(prompts) + 2.0 * f64::from(responses) + 1.5 * f64::from(tools);
@@ -23,18 +25,65 @@ async fn scores(sidecar: &Sidecar, id: &str, scores: Vec<Value>) {
     sidecar.service.write_observations().await.unwrap();
 }
 
+const HOUR_MS: u64 = 3_600_000;
+
+/// Loops of the last days: how many hours ago, the agent, and what was done.
+const PAST_LOOPS: [(u64, &str, &str); 14] = [
+    (142, "translations", "observe"),
+    (120, "support-triage", "deactivate"),
+    (97, "code-review-bot", "block"),
+    (96, "code-review-bot", "block"),
+    (72, "translations", "observe"),
+    (70, "translations", "observe"),
+    (49, "support-triage", "deactivate"),
+    (23, "translations", "observe"),
+    (20, "code-review-bot", "block"),
+    (14, "translations", "observe"),
+    (13, "translations", "observe"),
+    (9, "support-triage", "deactivate"),
+    (8, "code-review-bot", "block"),
+    (3, "translations", "observe"),
+];
+
+/// Lets the loops of the last days happen. Agents that were deactivated were activated soon.
+async fn past_loops(sidecar: &Sidecar, now: u64) {
+    let mut generation = 1;
+    for (hours, id, action) in PAST_LOOPS {
+        sidecar.clock.store(now - hours * HOUR_MS, Ordering::SeqCst);
+        let of = if id == "support-triage" { generation } else { 1 };
+        let report = kill_with(&format!("past-{hours}"), id, of, json!({"action": action}));
+        sidecar.api.report("/v1/kills", report).await.ok();
+        if action == "deactivate" {
+            sidecar.pass(240);
+            let note = json!({"reason": "the tool was fixed", "by": "Ada"});
+            sidecar.api.post(&format!("/v1/agents/{id}/activate"), note).await.ok();
+            generation += 1;
+        }
+    }
+}
+
 /// A typical morning: a few agents, one of which is about to loop.
 pub(super) async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
-    for (id, name, enabled) in [
+    let now = sidecar.clock.load(Ordering::SeqCst);
+    let agents = [
         ("billing-reconciler", "Billing reconciler", true),
+        ("chat-frontend", "Chat", true),
         ("code-review-bot", "Code review", true),
         ("crawler-eu-west", "", false),
         ("research-assistant", "Research assistant", true),
         ("support-triage", "Support triage", true),
         ("translations", "", true),
-    ] {
-        let body = json!({"name": name, "kill_switch_enabled": enabled, "action": if id == "translations" { "observe" } else { "deactivate" }});
+    ];
+    sidecar.clock.store(now - 150 * HOUR_MS, Ordering::SeqCst);
+    for (id, name, enabled) in agents {
+        let action = if id == "translations" { "observe" } else { "deactivate" };
+        let scope = if id == "chat-frontend" { "session" } else { "agent" };
+        let body = json!({"name": name, "kill_switch_enabled": enabled, "action": action, "scope": scope});
         sidecar.api.put(&format!("/v1/agents/{id}"), body).await.ok();
+    }
+    past_loops(sidecar, now).await;
+    sidecar.clock.store(now, Ordering::SeqCst);
+    for (id, _, enabled) in agents {
         let now = sidecar.clock.load(Ordering::SeqCst);
         let wave = |index: u64| (index * 7 + id.len() as u64 * 3) % 11;
         let calls = (0..46).map(|index| {
@@ -63,6 +112,16 @@ pub(super) async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
         .post("/v1/agents/crawler-eu-west/deactivate", json!({"reason": "budget used up for this month", "by": "Ada"}))
         .await
         .ok();
+    sidecar.api.report("/v1/kills", stop("chat", "chat-frontend", 1)).await.ok();
+    connect(sidecar).await;
+}
+
+/// Two Envoys ask for policies, and say that they have applied them.
+async fn connect(sidecar: &Sidecar) {
+    for envoy in ["edge-1", "edge-2"] {
+        let SyncAnswer { epoch, rev, .. } = sidecar.api.sync(&format!("envoy={envoy}")).await.synced();
+        sidecar.api.sync(&format!("envoy={envoy}&epoch={epoch}&since={rev}&wait=0")).await;
+    }
 }
 
 pub(super) async fn kill_it(sidecar: &Sidecar) {
@@ -80,40 +139,48 @@ pub(super) async fn kill_it(sidecar: &Sidecar) {
     sidecar.deliver().await;
 }
 
-/// Takes a picture of the whole page, up to 880 pixels high. The window is larger than its content by its frame.
-async fn shoot(browser: &Browser, dir: &Path, name: &str) {
-    browser.until("#live-text", "Live").await;
-    let height = "return Math.min(document.querySelector('main').getBoundingClientRect().bottom, 880)
-        + window.outerHeight - window.innerHeight";
-    let height = browser.js(height).await.as_f64().unwrap();
-    browser.page.set_window_size(1280, height as u32).await.unwrap();
-    let picture = browser.page.screenshot().await.unwrap();
-    assert!(picture.len() < 150_000, "{name} has {} bytes", picture.len());
-    std::fs::write(dir.join(name), picture).unwrap();
-    browser.page.set_window_size(1280, 900).await.unwrap();
+/// How many pictures are taken of each page.
+const PICTURES: usize = 4;
+
+/// Takes pictures of the whole page, up to a height, in both themes and on a desktop and a phone.
+async fn shoot(browser: &Browser, dir: &Path, name: &str, highest: u32) {
+    for theme in THEMES {
+        browser.driver.set_theme(theme).await;
+        for (width, suffix, highest) in [(1280, "", highest), (390, "-phone", 1000)] {
+            browser.driver.set_size(width, highest).await;
+            let bottom = browser.js("return document.querySelector('main').getBoundingClientRect().bottom").await;
+            browser.driver.set_size(width, (bottom.as_f64().unwrap() as u32).clamp(300, highest)).await;
+            let picture = browser.page.screenshot().await.unwrap();
+            let file = format!("{name}{suffix}-{theme}.png");
+            assert!(picture.len() < 150_000, "{file} has {} bytes", picture.len());
+            std::fs::write(dir.join(file), picture).unwrap();
+        }
+    }
 }
 
 #[tokio::test]
-async fn pictures_of_the_pages_can_be_taken_in_light_and_dark() {
+async fn pictures_of_every_page_can_be_taken_in_light_and_dark_and_as_on_a_phone() {
     let thrown_away = tempfile::tempdir().unwrap();
     let dir = std::env::var_os("SCREENSHOTS").map_or_else(|| thrown_away.path().to_owned(), PathBuf::from);
     std::fs::create_dir_all(&dir).unwrap();
-    for (theme, flag) in
-        [("light", "--blink-settings=preferredColorScheme=1"), ("dark", "--blink-settings=preferredColorScheme=0")]
-    {
-        let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
-        furnish(&sidecar, &receiver).await;
-        let Some(browser) = Browser::with_flags(&sidecar.api.base, Script::On, &[flag]).await else { return };
-        browser.sign_in().await;
-        browser.goto("/agents/research-assistant").await;
-        shoot(&browser, &dir, &format!("agent-before-{theme}.png")).await;
-        kill_it(&sidecar).await;
-        sidecar.pass(90);
-        browser.goto("/agents/research-assistant").await;
-        shoot(&browser, &dir, &format!("agent-after-{theme}.png")).await;
-        browser.goto("/").await;
-        shoot(&browser, &dir, &format!("agents-{theme}.png")).await;
-        browser.goto("/alerts").await;
-        shoot(&browser, &dir, &format!("alerts-{theme}.png")).await;
+    let (sidecar, receiver) = (Sidecar::start().await, Receiver::start().await);
+    furnish(&sidecar, &receiver).await;
+    let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
+    browser.goto("/login").await;
+    shoot(&browser, &dir, "login", 720).await;
+    browser.driver.set_size(1280, 900).await;
+    browser.sign_in().await;
+    browser.goto("/agents/research-assistant").await;
+    browser.until("#live-text", "Live").await;
+    shoot(&browser, &dir, "agent-before", 880).await;
+    kill_it(&sidecar).await;
+    sidecar.pass(90);
+    connect(&sidecar).await;
+    for (name, path, highest) in PAGES {
+        browser.goto(path).await;
+        browser.until("#live-text", "Live").await;
+        shoot(&browser, &dir, name, highest).await;
     }
+    let pictures = std::fs::read_dir(&dir).unwrap().count();
+    assert!(pictures >= (PAGES.len() + 2) * PICTURES, "{pictures} pictures");
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::pages::{OTHER_PAGES, PAGES};
 use super::screenshots::{furnish, kill_it};
 use super::{Browser, Script};
 use crate::support::receiver::Receiver;
@@ -34,13 +35,10 @@ async fn no_page_scrolls_sideways_on_a_phone_a_tablet_or_a_desktop() {
     browser.goto("/login").await;
     check(&browser, "/login", &mut faults).await;
     browser.sign_in().await;
-    let pages = ["/", "/agents/research-assistant", "/agents/crawler-eu-west", &path, "/alerts", "/events", "/envoys"];
-    for page in pages {
+    for page in PAGES.map(|(_, path, _)| path).into_iter().chain(OTHER_PAGES).chain([path.as_str()]) {
         browser.goto(page).await;
         check(&browser, page, &mut faults).await;
     }
-    browser.goto("/agents/unknown").await;
-    check(&browser, "an error", &mut faults).await;
     sidecar.api.put("/v1/pause", json!({"for_seconds": 3600, "reason": "the provider is down"})).await.ok();
     browser.goto("/").await;
     check(&browser, "the pause", &mut faults).await;
@@ -50,7 +48,7 @@ async fn no_page_scrolls_sideways_on_a_phone_a_tablet_or_a_desktop() {
 /// Adds what is wrong with the page at each width to `faults`.
 async fn check(browser: &Browser, page: &str, faults: &mut Vec<String>) {
     for (width, highest_header) in [(360, 90), (768, 60), (1280, 60)] {
-        browser.driver.set_width(width).await;
+        browser.driver.set_size(width, 800).await;
         assert_eq!(browser.js("return innerWidth").await, width);
         let too_wide = browser.js(TOO_WIDE).await;
         if too_wide != json!([]) {

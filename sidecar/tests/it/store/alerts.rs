@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn rule(rule_id: &str) -> AlertRule {
+pub fn rule(rule_id: &str) -> AlertRule {
     AlertRule {
         rule_id: rule_id.to_owned(),
         name: "on call".to_owned(),

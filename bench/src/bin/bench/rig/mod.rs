@@ -58,20 +58,29 @@ pub fn target(envoy: &Envoy, listener: Listener, agent: &str, answer: &str) -> T
 
 /// Returns a sidecar that does not run yet.
 pub fn sidecar() -> Sidecar {
-    Sidecar::stopped(SidecarOptions { environment: environment(), ..SidecarOptions::default() })
+    sidecar_with(&[])
+}
+
+/// Like [`sidecar`], with further settings: the ends of the names of environment variables, and their values.
+pub fn sidecar_with(settings: &[(&str, &str)]) -> Sidecar {
+    Sidecar::stopped(SidecarOptions { environment: environment(settings), ..SidecarOptions::default() })
 }
 
 /// Like `sidecar`, over the PostgreSQL with this URL.
 pub fn sidecar_over(url: &str) -> Sidecar {
-    let mut options = SidecarOptions { environment: environment(), ..SidecarOptions::default() };
+    let mut options = SidecarOptions { environment: environment(&[("DB", url)]), ..SidecarOptions::default() };
     options.arguments = ["serve", "--listen", "{listen}"].map(str::to_owned).to_vec();
-    options.environment.push(("KILL_SWITCH_DB".to_owned(), url.to_owned()));
     Sidecar::stopped(options)
 }
 
-fn environment() -> Vec<(String, String)> {
-    let tokens = [("ENFORCER", ENFORCER), ("OPERATOR", OPERATOR), ("VIEWER", "bench-viewer-token-0123456789ab")];
-    tokens.map(|(scope, token)| (format!("KILL_SWITCH_{scope}_TOKEN"), token.to_owned())).to_vec()
+fn environment(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    let tokens = [
+        ("ENFORCER_TOKEN", ENFORCER),
+        ("OPERATOR_TOKEN", OPERATOR),
+        ("VIEWER_TOKEN", "bench-viewer-token-0123456789ab"),
+    ];
+    let all = tokens.iter().chain(settings);
+    all.map(|(name, value)| (format!("KILL_SWITCH_{name}"), (*value).to_owned())).collect()
 }
 
 /// Returns the filter with its default configuration, except that it may not tell the sidecar of calls.

@@ -24,7 +24,7 @@ pub async fn sidecar(agents: usize) -> Sidecar {
 }
 
 /// Writes the agents in one statement, since the API would take minutes.
-async fn create(database: &Path, agents: usize) {
+pub async fn create(database: &Path, agents: usize) {
     let options = SqliteConnectOptions::new().filename(database);
     let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
     let pool = pool.unwrap_or_else(|error| panic!("{}: {error}", database.display()));

@@ -1,7 +1,7 @@
 //! A hundred thousand agents and ten thousand conversations: the cost of a request, the memory of an agent, and how fast
 //! policies arrive.
 
-mod agents;
+pub mod agents;
 mod conversations;
 mod cost;
 mod memory;
