@@ -10,14 +10,17 @@ use super::layout::{Page, form_key};
 use super::query::{Fields, agent_path};
 use super::show::{ago, table};
 use super::visitor::Visitor;
-use super::{Dashboard, agents, pause};
+use super::{Dashboard, agents, pause, usage};
 use crate::alerts::session_name;
 use crate::model::Millis;
 use crate::service::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, Remedy, stopped_session};
 
 pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
-    let overview = dashboard.service.overview().await?;
-    let now_ms = dashboard.service.now();
+    let service = &dashboard.service;
+    let (overview, now_ms) = (service.overview().await?, service.now());
+    let since_day = service.first_of_days(usage::DAYS);
+    let days = service.usage_by_day(None, since_day).await?;
+    let used = usage::Usage { since_day, days: &days, prices: service.prices() };
     Ok(Page { title: "Overview", here: "/", visitor: &visitor }.with(html! {
         div.head { h1 { "Overview" } (pause::form(&visitor)) }
         (flash(&params))
@@ -32,6 +35,7 @@ pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, p
                     h2 #loops-title { "Loops" }
                     div #loops data-live { (loops(&overview.day, &overview.week)) }
                 }
+                div #usage data-live { (usage::overview_card(&used)) }
             }
             div {
                 section.card aria-labelledby="envoys-title" {

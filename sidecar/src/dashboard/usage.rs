@@ -30,7 +30,6 @@ pub(super) fn card(usage: &Usage<'_>) -> Markup {
 }
 
 /// Shows the days of all agents together.
-#[allow(dead_code)] // for the overview
 pub(super) fn overview_card(usage: &Usage<'_>) -> Markup {
     shown("Tokens and refused calls of all agents", usage)
 }
