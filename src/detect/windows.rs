@@ -39,9 +39,10 @@ impl Windows {
 
     /// Forgets the calls that are compared with those of a conversation, as the stop of it does.
     pub fn forget(&mut self, conversation: &Conversation) {
+        let tag = conversation.tag();
         match conversation.key() {
-            None => self.common.forget(conversation.tag()),
-            Some(key) => drop(self.slots.remove(&key)),
+            None => self.common.forget(tag),
+            Some(key) => self.slots.get_mut(&key).into_iter().for_each(|slot| slot.forget(tag)),
         }
     }
 

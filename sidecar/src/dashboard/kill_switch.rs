@@ -260,7 +260,11 @@ fn previewed(preview: &Preview) -> Markup {
                 Some(first) => {
                     p {
                         strong {
-                            (if is_observed { "Would have recorded a loop" } else { "Would have stopped the agent" })
+                            @match &first.session {
+                                _ if is_observed => "Would have recorded a loop",
+                                Some(key) => { "Would have stopped conversation " (key) }
+                                None => "Would have stopped the agent",
+                            }
                             " at call " (first.call) " of " (calls) ","
                         }
                         " at " (clock(first.at_ms)) " with a score of " (number(first.score)) (finding(first)) ". "
@@ -280,12 +284,16 @@ fn stops(preview: &Preview) -> Markup {
     html! {
         ol.stops {
             @for stop in &preview.stops {
-                li { "call " (stop.call) ", " (clock(stop.at_ms)) ", score " (number(stop.score)) (finding(stop)) }
+                li {
+                    "call " (stop.call) ", " (clock(stop.at_ms)) ", score " (number(stop.score)) (finding(stop))
+                    @if let Some(key) = &stop.session { ", conversation " (key) }
+                }
             }
         }
         @if preview.stopped > preview.stops.len() {
             p.hint { "and " (preview.stopped - preview.stops.len()) " more" }
         }
+        p.hint { "This is counted as if the agent had been allowed to go on after each of them." }
     }
 }
 

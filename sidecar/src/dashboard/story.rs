@@ -183,7 +183,7 @@ fn remedies(story: &Story, visitor: &Visitor) -> Markup {
 }
 
 fn remedy_form(story: &Story, remedy: &Remedy, visitor: &Visitor) -> Markup {
-    let (word, label, explanation) = labels(story, remedy);
+    let (label, explanation) = labels(story, remedy);
     let is_first = matches!(remedy.remedy, RemedyKind::Activate | RemedyKind::Resume);
     html! {
         div.what {
@@ -191,7 +191,7 @@ fn remedy_form(story: &Story, remedy: &Remedy, visitor: &Visitor) -> Markup {
             p.effect { (remedy.effect) }
             (kill_switch::reservations(&remedy.preview))
         }
-        form.inline method="post" action={ (story_path(&story.event)) "/" (word) } {
+        form.inline method="post" action={ (story_path(&story.event)) "/" (remedy.remedy.as_str()) } {
             (form_key(visitor))
             @if let Some(tool) = &remedy.tool { input type="hidden" name="tool" value=(tool); }
             @if is_first {
@@ -203,46 +203,37 @@ fn remedy_form(story: &Story, remedy: &Remedy, visitor: &Visitor) -> Markup {
     }
 }
 
-/// Returns the word for a remedy in addresses, the text of its button, and what it does.
-fn labels(story: &Story, remedy: &Remedy) -> (&'static str, String, String) {
+/// Returns the text of the button of a remedy, and what it does.
+fn labels(story: &Story, remedy: &Remedy) -> (String, Markup) {
     let is_active = story.agent.as_ref().is_some_and(|agent| agent.active);
     match remedy.remedy {
         RemedyKind::Activate => (
-            "activate",
             "Activate".to_owned(),
-            "The agent may call again. Its window starts empty, and its settings stay as they are.".to_owned(),
+            html! { "The agent may call again. Its window starts empty, and its settings stay as they are." },
         ),
         RemedyKind::Resume => (
-            "resume",
             "Let it go on".to_owned(),
-            "The conversation may go on. Its window starts empty, and the settings stay as they are.".to_owned(),
+            html! { "The conversation may go on. Its window starts empty, and the settings stay as they are." },
         ),
         RemedyKind::Observe if is_active => (
-            "observe",
             "Only observe".to_owned(),
-            "Loops of this agent are only recorded from now on, and nothing is stopped.".to_owned(),
+            html! { "Loops of this agent are only recorded from now on, and nothing is stopped." },
         ),
         RemedyKind::Observe => (
-            "observe",
             "Activate and observe".to_owned(),
-            "The agent may call again. Its loops are only recorded from now on, and nothing is stopped.".to_owned(),
+            html! { "The agent may call again. Its loops are only recorded from now on, and nothing is stopped." },
         ),
         RemedyKind::IgnoreTool => (
-            "ignore_tool",
             "Ignore this tool".to_owned(),
-            format!(
-                "Calls of {} are never counted any more. This is right if the agent waits by calling it.",
-                remedy.tool.as_deref().unwrap_or_default()
-            ),
+            html! {
+                "Calls of " strong { bdi { (remedy.tool.as_deref().unwrap_or_default()) } } " are never counted any more. "
+                "This is right if the agent waits by calling it."
+            },
         ),
-        RemedyKind::RaiseThreshold => {
-            let threshold = number(remedy.threshold.unwrap_or_default());
-            (
-                "raise_threshold",
-                format!("Raise the threshold to {threshold}"),
-                "A call must have a higher score than this one had to be stopped.".to_owned(),
-            )
-        }
+        RemedyKind::RaiseThreshold => (
+            format!("Raise the threshold to {}", number(remedy.threshold.unwrap_or_default())),
+            html! { "A call must have a higher score than this one had to be stopped." },
+        ),
     }
 }
 

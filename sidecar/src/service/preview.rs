@@ -5,8 +5,9 @@
 //! was counted in the window that was configured at the time. A smaller window cannot count more calls than it holds, so
 //! counts are capped at the most it could have counted. A larger window would have counted at least as much.
 
+use agent_kill_switch::agent::record::session_key;
 use agent_kill_switch::detect::score::Score;
-use agent_kill_switch::wire::{Action, AgentPolicy, ScoreSample, Signals};
+use agent_kill_switch::wire::{Action, AgentPolicy, Scope, ScoreSample, Signals};
 use serde::Serialize;
 
 use super::rerun::{Judged, Rerun};
@@ -53,6 +54,9 @@ pub struct Stop {
     /// When it came.
     #[serde(rename = "at", serialize_with = "serialize_rfc3339")]
     pub at_ms: Millis,
+    /// The key of its conversation, if only that would have been stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// Its score.
     pub score: f64,
     /// What was counted.
@@ -107,9 +111,15 @@ impl History {
                 return;
             }
             stopped += 1;
-            let at_ms = self.ordered.calls.get(index).map_or(0, |call| call.at_ms);
-            if stops.len() < LISTED {
-                stops.push(Stop { call: index + 1, at_ms, score: score.value(), signals: score.signals });
+            if let Some(call) = self.ordered.calls.get(index).filter(|_| stops.len() < LISTED) {
+                let key = call.conversation().key().filter(|_| changed.scope == Scope::Session);
+                stops.push(Stop {
+                    call: index + 1,
+                    at_ms: call.at_ms,
+                    session: key.map(session_key),
+                    score: score.value(),
+                    signals: score.signals,
+                });
             }
         });
         let basis = Basis::Calls { reservations: self.reservations(current, changed) };
@@ -174,7 +184,7 @@ fn preview_of_scores(scores: &[ScoreSample], current: &AgentPolicy, changed: &Ag
     let capped = scores.iter().map(|sample| cap(sample, window_size));
     let stop = |(index, score): (usize, f64)| {
         let sample = scores.get(index)?;
-        Some(Stop { call: index + 1, at_ms: sample.at_ms, score, signals: sample.signals })
+        Some(Stop { call: index + 1, at_ms: sample.at_ms, session: None, score, signals: sample.signals })
     };
     let is_over = |(index, capped): &(usize, f64)| {
         // The findings beside the score are compared with the threshold as they were counted.
@@ -301,6 +311,23 @@ mod tests {
         let preview = history.preview(&policy(), &policy());
         assert_eq!(preview.stops.iter().map(|stop| stop.call).collect::<Vec<_>>(), [10]);
         assert_eq!((preview.stops[0].signals.failures_in_a_row, preview.highest), (10, 0.0));
+    }
+
+    #[test]
+    fn only_the_conversation_that_loops_is_stopped_if_the_scope_says_so() {
+        let mut calls = looping(12);
+        for (index, call) in calls.iter_mut().enumerate() {
+            call.item.kind = agent_kill_switch::entries::Kind::Conversation;
+            call.item.call.conversation = 1 + index as u64 % 2;
+        }
+        let history = History { ordered: Ordered::new(calls), ..history(0) };
+        let with = |scope| {
+            let stops = history.preview(&policy(), &AgentPolicy { scope, ..policy() }).stops;
+            stops.into_iter().map(|stop| (stop.call, stop.session)).collect::<Vec<_>>()
+        };
+        let key = |key: u64| Some(format!("{key:016x}"));
+        assert_eq!(with(Scope::Session), [(11, key(1)), (12, key(2))]);
+        assert_eq!(with(Scope::Agent), [(11, None)], "the other conversation starts afresh as well");
     }
 
     #[test]

@@ -177,13 +177,20 @@ impl<'a> Rerun<'a> {
             (Action::Block, Scope::Agent) if seen_by == SeenBy::Envoy => {
                 self.own.remove(stored.envoy.as_str());
                 self.merged = Windows::new(self.record.scorer());
-                self.open
-                    .retain(|open| !self.ordered.calls.get(open.call).is_some_and(|call| call.envoy == stored.envoy));
+                let of_another =
+                    |open: &Open| self.ordered.calls.get(open.call).is_some_and(|call| call.envoy != stored.envoy);
+                self.open.retain(of_another);
+                // Their calls are not in the new window.
+                self.open.iter_mut().for_each(|open| open.merged = None);
             }
             (Action::Block, Scope::Agent) => self.forget_all(),
             (Action::Observe, _) | (_, Scope::Session) => {
                 self.merged.forget(&conversation);
-                let is_meant = |envoy: &str| seen_by == SeenBy::Fleet || envoy == stored.envoy;
+                // Envoys hear of what the sidecar stops, and not of what it observes.
+                let is_meant = |envoy: &str| match seen_by {
+                    SeenBy::Envoy => envoy == stored.envoy,
+                    SeenBy::Fleet => self.record.action != Action::Observe,
+                };
                 for (_, windows) in self.own.iter_mut().filter(|(envoy, _)| is_meant(envoy)) {
                     windows.forget(&conversation);
                 }

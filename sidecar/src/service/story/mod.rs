@@ -8,6 +8,7 @@
 mod history;
 mod remedies;
 
+use agent_kill_switch::agent::record::session_key;
 use agent_kill_switch::config::InactiveReply;
 use agent_kill_switch::decode::envelope::Delivery as Wanted;
 use agent_kill_switch::reply::{Cause, Refusal};
@@ -262,7 +263,7 @@ impl History {
                 at_ms: stored.at_ms,
                 age_ms: last_ms.saturating_sub(stored.at_ms),
                 envoy: stored.envoy.clone(),
-                conversation: stored.conversation().key().map(|key| format!("{key:016x}")),
+                conversation: stored.conversation().key().map(session_key),
                 brought: brought(&stored.item.call.tools, stored.item.call.action),
                 tools: self.tools_of(stored.item.call.tools.signature()),
                 answer: came_back(*call == index, stored.end.map(|(answer, _)| answer)),

@@ -101,7 +101,7 @@ async fn each_button_says_what_it_would_have_changed_and_does_it() {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_the_story_without_buttons_and_cannot_send_its_forms() {
+async fn a_viewer_sees_the_story_without_buttons() {
     let sidecar = Sidecar::guarding("bot").await;
     let event = sidecar.looped("bot", json!({})).await;
     let Some(browser) = Browser::open(&sidecar.api.base, Script::Off).await else { return };
