@@ -25,6 +25,7 @@ mod replay_report;
 mod tokens;
 mod top;
 mod usage;
+mod why;
 
 pub use error::CliError;
 
@@ -48,6 +49,8 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
+    /// Tell the story of an agent's latest kill: the calls, what was refused since, who was told, and what can be done
+    Why(why::WhyOptions),
     /// Show the tokens that answers stated and the calls that were refused, by day, of one agent or of all
     Usage(usage::UsageOptions),
     /// Create, list and delete alert rules, send test notices, and list what was delivered
@@ -89,6 +92,7 @@ impl Cli {
             Command::Agents(command) => command.run().await,
             Command::Top(options) => options.run().await,
             Command::Events(command) => command.run().await,
+            Command::Why(options) => options.run().await,
             Command::Usage(options) => options.run().await,
             Command::Alerts(command) => command.run().await,
             Command::Pause(options) => options.run().await,

@@ -128,7 +128,7 @@ fn rows(kills: &[LatestKill], visitor: &Visitor, now_ms: Millis) -> Markup {
         @for kill in kills {
             @let body = &kill.event.body;
             tr id={ "kill-" (kill.event.id) } {
-                td { (ago(body.at_ms, now_ms)) }
+                td { a href={ "/kills/" (kill.event.id) } { (ago(body.at_ms, now_ms)) } }
                 td { a.agent href=(agent_path(&body.agent_id)) { bdi { (name(kill)) } } }
                 td.why {
                     bdi { (body.reason) }

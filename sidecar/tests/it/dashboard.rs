@@ -95,6 +95,8 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
         "/agents/a/tools",
         "/agents/a/deactivate",
         "/agents/a/sessions/0000000000000001/resume",
+        "/kills/1/activate",
+        "/kills/1/raise_threshold",
         "/alerts",
         "/alerts/x/test",
         "/alerts/x/switch",

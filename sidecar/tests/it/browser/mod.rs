@@ -24,6 +24,7 @@ mod pages;
 mod pause;
 mod scenarios;
 mod screenshots;
+mod story;
 mod tools;
 mod usage;
 mod widths;
