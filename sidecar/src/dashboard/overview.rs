@@ -12,8 +12,8 @@ use super::show::{ago, table};
 use super::visitor::Visitor;
 use super::{Dashboard, agents, pause, usage};
 use crate::alerts::session_name;
-use crate::model::Millis;
-use crate::service::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, Remedy, stopped_session};
+use crate::model::{Millis, RemedyKind};
+use crate::service::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, stopped_session};
 
 pub(super) async fn page(State(dashboard): State<Dashboard>, visitor: Visitor, params: Fields) -> Result<Markup> {
     let service = &dashboard.service;
@@ -151,8 +151,8 @@ fn name(kill: &LatestKill) -> &str {
 fn now(kill: &LatestKill, visitor: &Visitor) -> Markup {
     let path = agent_path(&kill.event.body.agent_id);
     let (state, button, action) = match (kill.remedy, stopped_session(&kill.event)) {
-        (Some(Remedy::Activate), _) => ("Inactive", "Activate", format!("{path}/activate")),
-        (Some(Remedy::Resume), Some(key)) => ("Stopped", "Resume", format!("{path}/sessions/{key}/resume")),
+        (Some(RemedyKind::Activate), _) => ("Inactive", "Activate", format!("{path}/activate")),
+        (Some(RemedyKind::Resume), Some(key)) => ("Stopped", "Resume", format!("{path}/sessions/{key}/resume")),
         _ => return html! { span.faint { "Over" } },
     };
     html! {

@@ -56,7 +56,7 @@ pub use kills::KillReceipt;
 pub use notices::{Attempt, Next};
 pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
-pub use overview::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, Remedy, stopped_session};
+pub use overview::{AgentStates, AlertCounts, EnvoyCounts, LatestKill, Loops, Overview, stopped_session};
 pub use pause::PauseRequest;
 pub use policies::{Policies, PolicyFile};
 pub use preview::{Basis, Preview, Stop};

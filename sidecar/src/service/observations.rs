@@ -168,14 +168,8 @@ impl Service {
             if pending.len() >= MAX_PENDING_AGENTS {
                 continue;
             }
-            let mut first = Pending {
-                is_new,
-                first_ms: Millis::MAX,
-                last_ms: 0,
-                refused: 0,
-                scores: Vec::new(),
-                days: Vec::new(),
-            };
+            let mut first =
+                Pending { is_new, first_ms: Millis::MAX, last_ms: 0, refused: 0, scores: Vec::new(), days: Vec::new() };
             first.merge(seen, now_ms);
             pending.insert(seen.agent_id.clone(), first);
             self.rates.add(&seen.agent_id, seen.requests, now_ms);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Result, Service};
 use crate::clock::serialize_rfc3339;
-use crate::model::{Agent, Event, EventType, Millis};
+use crate::model::{Agent, Event, EventType, Millis, RemedyKind};
 use crate::store::{AgentCount, EventCount, EventQuery, EventRange};
 
 const HOUR_MS: Millis = 3_600_000;
@@ -100,17 +100,7 @@ pub struct LatestKill {
     /// The name of the agent. Empty if it has none, or if it was deleted.
     pub agent_name: String,
     /// What would let the agent or the conversation work again. `None` if it does already.
-    pub remedy: Option<Remedy>,
-}
-
-/// What a person can do about a kill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Remedy {
-    /// The agent is still inactive and can be activated.
-    Activate,
-    /// The conversation is still stopped and can be resumed.
-    Resume,
+    pub remedy: Option<RemedyKind>,
 }
 
 /// How many Envoys there are.
@@ -182,7 +172,7 @@ impl Service {
         for event in self.store.events(&query).await? {
             let agent = self.store.agent(&event.body.agent_id).await?;
             let remedy = match &agent {
-                Some(agent) => self.remedy(agent, &event, now_ms).await?,
+                Some(agent) => self.release(agent, &event, now_ms).await?,
                 None => None,
             };
             kills.push(LatestKill { event, agent_name: agent.map(|agent| agent.name).unwrap_or_default(), remedy });
@@ -190,18 +180,19 @@ impl Service {
         Ok(kills)
     }
 
-    /// Returns what can be done about a kill of this agent. A kill of an earlier generation is over.
-    async fn remedy(&self, agent: &Agent, kill: &Event, now_ms: Millis) -> Result<Option<Remedy>> {
+    /// Returns what lets the agent or the conversation of a kill work again, if it is still stopped by it. A kill of an
+    /// earlier generation is over.
+    pub(super) async fn release(&self, agent: &Agent, kill: &Event, now_ms: Millis) -> Result<Option<RemedyKind>> {
         if kill.body.generation != agent.policy.generation {
             return Ok(None);
         }
         let Some(key) = stopped_session(kill) else {
             let is_killed = agent.policy.deactivated_by == Some(DeactivatedBy::KillSwitch);
-            return Ok(is_killed.then_some(Remedy::Activate));
+            return Ok(is_killed.then_some(RemedyKind::Activate));
         };
         let stop = self.store.latest_stop(agent.id(), agent.policy.generation, key).await?;
         let is_stopped = stop.is_some_and(|stop| stop.event_id == kill.id && stop.is_in_force(now_ms));
-        Ok(is_stopped.then_some(Remedy::Resume))
+        Ok(is_stopped.then_some(RemedyKind::Resume))
     }
 }
 

@@ -35,7 +35,8 @@ impl Service {
     pub(super) async fn remedies(&self, event: &Event, agent: &Agent, history: &History) -> Result<Vec<Remedy>> {
         let current = &agent.policy;
         let mut remedies = Vec::new();
-        for (remedy, tool, threshold) in possible(event, current) {
+        let can_resume = self.release(agent, event, self.now()).await? == Some(RemedyKind::Resume);
+        for (remedy, tool, threshold) in possible(event, current, can_resume) {
             let change = change(remedy, tool.as_deref(), threshold)?;
             let mut changed = agent.clone();
             // A threshold that no call can exceed any more, and a tool too many, are not offered.
@@ -84,12 +85,12 @@ impl Service {
 }
 
 /// Returns what may be done: with which tool, and with which threshold.
-fn possible(event: &Event, policy: &AgentPolicy) -> Vec<(RemedyKind, Option<String>, Option<f64>)> {
+fn possible(event: &Event, policy: &AgentPolicy, can_resume: bool) -> Vec<(RemedyKind, Option<String>, Option<f64>)> {
     let detail = &event.body.detail;
     let mut possible = Vec::new();
     if !policy.active {
         possible.push((RemedyKind::Activate, None, None));
-    } else if text(detail, "scope") == "session" && detail.contains_key("until") {
+    } else if can_resume {
         possible.push((RemedyKind::Resume, None, None));
     }
     if policy.action != Action::Observe {

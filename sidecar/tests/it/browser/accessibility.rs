@@ -72,6 +72,10 @@ async fn no_page_violates_a_rule_of_axe_core_in_light_or_dark() {
         browser.goto(page).await;
         check(&browser, &axe, page, &mut faults).await;
     }
+    sidecar.api.guarded("looping").await;
+    let story = sidecar.looped("looping", json!({"tools": ["search"]})).await;
+    browser.goto(&format!("/kills/{story}")).await;
+    check(&browser, &axe, "the story of a kill", &mut faults).await;
     browser.goto("/v1/agents").await;
     check(&browser, &axe, "an error of the API", &mut faults).await;
     sidecar.api.put("/v1/pause", json!({"for_seconds": 3600, "reason": "the provider is down"})).await.ok();
