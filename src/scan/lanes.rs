@@ -356,7 +356,7 @@ mod scalar {
     }
 
     pub fn equal(lanes: Vector, byte: u8) -> u32 {
-        mask(lanes, |one| one == byte)
+        bits(equal_lanes(lanes, byte))
     }
 
     pub fn letters(lanes: Vector) -> u32 {
