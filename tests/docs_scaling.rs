@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use agent_kill_switch::entries::ITEM_BYTES;
-use agent_kill_switch::wire::{AgentObservation, ScoreSample, Signals};
+use agent_kill_switch::wire::{AgentEntries, AgentObservation, EntryReport, ScoreSample, Signals};
+use serde::Serialize;
 
 const PAGE: &str = include_str!("../docs/scaling.md");
 
@@ -49,15 +50,21 @@ fn bytes(number: f64) -> String {
 fn the_lengths_on_the_page_are_those_of_the_code() {
     let numbers = numbers();
     assert_eq!(numbers["i"], (ITEM_BYTES as f64 * 4.0 / 3.0).round(), "an item in base64");
+    let name = "n".repeat(16);
+    let agent = AgentEntries { agent_id: name.clone(), generation: 1, entries: String::new() };
+    assert_eq!(numbers["g"], length(&agent) + 1.0, "an agent in a report, and a comma");
+    let (envoy, sender) = (name.clone(), name.clone());
+    let report = EntryReport { envoy, sender, version: 9, sent_ms: 1_700_000_000_000, agents: Vec::new() };
+    assert_eq!(numbers["j"], length(&report), "the rest of a report");
     let score = ScoreSample { at_ms: 1_700_000_000_000, sequence: 100, score: 1.5, signals: Signals::default() };
-    let length = |scores: Vec<ScoreSample>| {
-        let agent_id = "a".repeat(16);
-        let last_seen_ms = score.at_ms;
-        let seen = AgentObservation { agent_id, requests: 1, last_seen_ms, scores, ..AgentObservation::default() };
-        serde_json::to_vec(&seen).unwrap().len() as f64
-    };
-    let lengths = (length(vec![]), length(vec![score.clone()]) - length(vec![]));
-    assert_eq!((numbers["a"], numbers["s"]), lengths, "an agent and a score in an observation");
+    let seen = AgentObservation { agent_id: name, requests: 1, last_seen_ms: score.at_ms, ..AgentObservation::default() };
+    assert_eq!(numbers["a"], length(&seen), "an agent in an observation");
+    let with_score = AgentObservation { scores: vec![score], ..seen.clone() };
+    assert_eq!(numbers["s"], length(&with_score) - length(&seen), "a score in an observation");
+}
+
+fn length(value: &impl Serialize) -> f64 {
+    serde_json::to_vec(value).unwrap().len() as f64
 }
 
 #[test]
@@ -68,10 +75,13 @@ fn the_table_is_what_the_formulas_give() {
         for calls in [10.0, 1_000.0, 100_000.0] {
             let senders = n["w"] * envoys;
             let polls = envoys / 4.0;
-            let observations = f64::min(calls, senders);
+            let observations = f64::min(calls, senders).max(calls / 100.0);
             let reports = f64::min(2.0 * calls, senders / 0.15);
-            let exchanged = 2.0 * calls * n["i"];
-            let sent = exchanged + calls * (n["a"] + n["s"]) + (reports + observations) * n["h"] + polls * n["q"];
+            let exchanged = 2.0 * calls * (n["i"] + n["g"]) + reports * n["j"];
+            let sent = 2.0 * calls * (n["i"] + n["g"])
+                + calls * (n["a"] + n["s"])
+                + (reports + observations) * (n["j"] + n["t"])
+                + polls * n["q"];
             let written = f64::min(calls, 10_000.0);
             let cores = polls * n["p"] + reports * n["r"] + 2.0 * calls * n["e"] + written * n["o"];
             let row = [

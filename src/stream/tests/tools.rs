@@ -26,7 +26,7 @@ fn from_base64(text: &str) -> Vec<u8> {
     let digits: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
     let value = |letter| digits.iter().position(|digit| *digit == letter).unwrap();
     let bits: String = text.trim_end_matches('=').chars().map(|letter| format!("{:06b}", value(letter))).collect();
-    bits.as_bytes().as_chunks::<8>().0.iter().map(|bits| byte(bits)).collect()
+    bits.as_bytes().as_chunks::<8>().0.iter().map(byte).collect()
 }
 
 fn byte(bits: &[u8; 8]) -> u8 {
