@@ -23,6 +23,12 @@ pub fn system_clock() -> Clock {
 /// been when it was set, which means that the time at which it was set is ahead by more than this.
 pub(crate) const CLOCK_TOLERANCE_MS: Millis = 60_000;
 
+/// Returns a time that a reporter stated. Zero means that it did not say, and a time that lies ahead comes from a clock that
+/// is wrong: both become the present.
+pub(crate) fn reported_ms(stated_ms: Millis, now_ms: Millis) -> Millis {
+    if stated_ms == 0 { now_ms } else { stated_ms.min(now_ms) }
+}
+
 fn to_millis(time: SystemTime) -> Millis {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since_1970.as_millis()).unwrap_or(Millis::MAX)

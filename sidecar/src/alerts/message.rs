@@ -6,7 +6,7 @@ use agent_kill_switch::printable::printable;
 use agent_kill_switch::wire::Scope;
 use serde_json::{Map, Value};
 
-use crate::model::{Delivery, NoticeKind, actor_name};
+use crate::model::{Delivery, NoticeKind, who};
 
 /// The text of a notice.
 pub(super) struct Message {
@@ -156,8 +156,5 @@ pub(crate) fn session_name(data: &Map<String, Value>) -> Option<&str> {
 
 fn actor(data: &Map<String, Value>) -> String {
     let text = |member: &str| data.get(member).and_then(Value::as_str).unwrap_or_default();
-    match (text("by"), text("actor")) {
-        ("", actor) => actor_name(actor).to_owned(),
-        (by, actor) => format!("{by} ({})", actor_name(actor)),
-    }
+    who(Some(text("by")).filter(|by| !by.is_empty()), text("actor"))
 }

@@ -74,6 +74,7 @@ fn dedup_key(delivery: &Delivery, data: &Map<String, Value>) -> String {
         (NoticeKind::Test, _) => format!("kill-switch/test/{}", delivery.delivery_id),
         (NoticeKind::Paused | NoticeKind::Resumed, _) => "kill-switch/fleet".to_owned(),
         (NoticeKind::WouldKill, _) => format!("kill-switch/dry-run/{agent}"),
+        (NoticeKind::AnswerLoop, _) => format!("kill-switch/answer-loop/{agent}"),
         (_, Some(session)) => format!("kill-switch/session/{agent}/{session}"),
         (_, None) => format!("kill-switch/agent/{agent}"),
     }

@@ -77,10 +77,10 @@ pub(super) struct Resume {
 pub(super) struct Note {
     /// The reason, which the event records
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
     /// Who does it, in addition to the token's name
     #[arg(long, env = "KILL_SWITCH_BY", value_name = "NAME")]
-    by: Option<String>,
+    pub(super) by: Option<String>,
 }
 
 #[derive(Args, Debug)]

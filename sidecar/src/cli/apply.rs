@@ -40,14 +40,12 @@ impl ApplyOptions {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let document = read(&self.file)?;
         let name = document.get("name").and_then(Value::as_str).unwrap_or(DEFAULT_NAME);
-        let said = self.note.body();
-        let text = |member: &str| said.get(member).and_then(Value::as_str).map(str::to_owned);
         let flag = |is_set: bool| is_set.then(|| "true".to_owned());
         let parameters = query(&[
             ("dry_run", flag(self.dry_run)),
             ("prune", flag(self.prune)),
-            ("reason", text("reason")),
-            ("by", text("by")),
+            ("reason", self.note.reason),
+            ("by", self.note.by),
         ]);
         let client = self.server.client()?;
         let request = client.request(Method::PUT, &format!("{}?{parameters}", path(["policies", name])));

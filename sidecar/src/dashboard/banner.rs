@@ -10,7 +10,7 @@ use super::show::{ago, duration, number, table};
 use super::tools::hint;
 use super::visitor::Visitor;
 use crate::alerts::tools;
-use crate::model::{Agent, Event, Millis, actor_name};
+use crate::model::{Agent, Event, Millis, who};
 
 /// Shows why an agent is inactive, and the form that activates it. `event` is the event that deactivated it.
 pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, now_ms: Millis) -> Markup {
@@ -40,10 +40,7 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
 }
 
 fn actor(event: &Event) -> String {
-    match event.body.detail.get("by").and_then(Value::as_str) {
-        Some(by) => format!("{by} ({})", actor_name(&event.body.actor)),
-        None => actor_name(&event.body.actor).to_owned(),
-    }
+    who(event.body.detail.get("by").and_then(Value::as_str), &event.body.actor)
 }
 
 fn figures(event: &Event) -> Markup {

@@ -10,6 +10,14 @@ pub fn actor_name(actor: &str) -> &str {
     }
 }
 
+/// Returns who did something, for people: the person who was named, and the credential in brackets, or only that.
+pub fn who(by: Option<&str>, actor: &str) -> String {
+    match by {
+        Some(by) => format!("{by} ({})", actor_name(actor)),
+        None => actor_name(actor).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

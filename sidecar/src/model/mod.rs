@@ -19,7 +19,7 @@ mod policy_rule;
 mod session;
 mod words;
 
-pub use actor::actor_name;
+pub use actor::{actor_name, who};
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
 pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};

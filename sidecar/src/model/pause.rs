@@ -1,7 +1,7 @@
 //! The pause of the whole fleet: while it is in force, loops are recorded and nothing is stopped.
 
 use super::Millis;
-use super::actor::actor_name;
+use super::actor::who;
 use super::words::words;
 use crate::clock::CLOCK_TOLERANCE_MS;
 
@@ -61,10 +61,7 @@ impl Pause {
 
     /// Returns who paused, for people.
     pub fn who(&self) -> String {
-        match &self.by {
-            Some(by) => format!("{by} ({})", actor_name(&self.actor)),
-            None => actor_name(&self.actor).to_owned(),
-        }
+        who(self.by.as_deref(), &self.actor)
     }
 }
 

@@ -10,8 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use agent_kill_switch::wire::{Action, AgentObservation, AnswerLoop, Repetition};
 use serde_json::{Map, Value, json};
 
+use super::envoys::presentable;
 use super::{Result, Service};
-use crate::clock::rfc3339;
+use crate::clock::{reported_ms, rfc3339};
 use crate::model::{Agent, EventType, Millis, NewEvent};
 
 /// The shortest time between two events of one agent.
@@ -52,7 +53,7 @@ impl AnswerLoops {
     /// Adds what one Envoy has observed of an agent.
     pub(super) fn add(&self, observed: &AgentObservation, envoy: &str, now_ms: Millis) {
         let Some(repetition) = observed.repetition.filter(|_| observed.answer_loops > 0) else { return };
-        let detected_ms = if observed.repetition_ms == 0 { now_ms } else { observed.repetition_ms.min(now_ms) };
+        let detected_ms = reported_ms(observed.repetition_ms, now_ms);
         let mut seen = self.seen();
         if seen.len() >= MAX_AGENTS && !seen.contains_key(&observed.agent_id) {
             return;
@@ -62,7 +63,7 @@ impl AnswerLoops {
         known.answers = known.answers.saturating_add(observed.answer_loops);
         known.repetition = repetition;
         known.detected_ms = detected_ms;
-        known.envoy = envoy.chars().take(200).collect();
+        known.envoy = presentable(envoy);
     }
 
     /// Takes what may be recorded now, and forgets agents that have been quiet for the interval.

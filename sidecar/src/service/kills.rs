@@ -22,6 +22,7 @@ use super::agents::check_agent_id;
 use super::policies::govern_new;
 use super::sessions::{escalation, outcome_of_stop, spared, stop_of};
 use super::{Error, Result, Service};
+use crate::clock::reported_ms;
 use crate::model::{Agent, KillOutcome, KillRecord, Millis, Pause, SessionStop};
 use crate::store::Tx;
 use events::{escalated, event};
@@ -82,10 +83,12 @@ struct Decision {
 impl Service {
     /// Accepts a report. Whatever the receipt says, the reporter must not send it again.
     pub async fn take_kill(&self, report: KillReport) -> Result<KillReceipt> {
+        let scope = report.scope;
         let conversation = report.session.as_ref().and_then(|session| u64::from_str_radix(&session.key, 16).ok());
         let receipt = self.accept_kill(report, None).await?;
         if has_stopped(receipt.outcome) || receipt.outcome == KillOutcome::Observed {
-            self.fleet.note_stopped(&receipt.agent_id, conversation, self.now());
+            let is_whole_agent = scope == Scope::Agent && has_stopped(receipt.outcome);
+            self.fleet.note_stopped(&receipt.agent_id, conversation.filter(|_| !is_whole_agent), self.now());
         }
         Ok(receipt)
     }
@@ -337,8 +340,7 @@ async fn decide(
     at_ms: Millis,
     pause: Option<&Pause>,
 ) -> Result<Decision> {
-    // Zero if the reporter does not say. A time that lies ahead comes from a clock that is wrong.
-    let detected_ms = if report.at_ms == 0 { at_ms } else { report.at_ms.min(at_ms) };
+    let detected_ms = reported_ms(report.at_ms, at_ms);
     let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
     let concerns_stop = report.scope == Scope::Session || blocks_everywhere(report);
     let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && concerns_stop;

@@ -20,7 +20,8 @@ use serde::Serialize;
 use super::agents::next_generation;
 use super::policies::govern_new;
 use super::{Result, Service};
-use crate::model::{Agent, Millis};
+use crate::clock::reported_ms;
+use crate::model::{Agent, Millis, PolicyRule};
 use crate::store::Tx;
 
 /// How often observations are written.
@@ -90,13 +91,12 @@ impl Collector {
 
 impl Pending {
     fn merge(&mut self, seen: &AgentObservation, now_ms: Millis) {
-        // The clock of a reporter may be ahead, and 0 means that it did not say.
-        let at = |reported: Millis| if reported == 0 { now_ms } else { reported.min(now_ms) };
-        let seen_ms = at(seen.last_seen_ms);
+        let seen_ms = reported_ms(seen.last_seen_ms, now_ms);
         self.first_ms = self.first_ms.min(seen_ms);
         self.last_ms = self.last_ms.max(seen_ms);
         let usable = seen.scores.iter().filter(|sample| sample.score.is_finite());
-        self.scores.extend(usable.map(|sample| ScoreSample { at_ms: at(sample.at_ms), ..sample.clone() }));
+        self.scores
+            .extend(usable.map(|sample| ScoreSample { at_ms: reported_ms(sample.at_ms, now_ms), ..sample.clone() }));
         self.scores.drain(..self.scores.len().saturating_sub(MAX_SCORES));
     }
 }
@@ -171,9 +171,9 @@ impl Service {
                 return self.write_answer_loops().await;
             }
             let mut tx = self.store.begin().await?;
-            let (mut rev, mut over_limit, mut room) = (0, 0, None);
+            let (mut rev, mut over_limit, mut creation) = (0, 0, None);
             for (agent_id, seen) in &batch {
-                match self.ensure_exists(&mut tx, agent_id, &mut room).await? {
+                match self.ensure_exists(&mut tx, agent_id, &mut creation).await? {
                     Existence::Known => {}
                     Existence::Created(created) => rev = created,
                     Existence::OverLimit => {
@@ -191,27 +191,37 @@ impl Service {
         }
     }
 
-    /// Creates the agent if it does not exist. `room` is how many agents may still be created, once it is known: the
-    /// limit is checked again, because other replicas create agents too.
-    async fn ensure_exists(&self, tx: &mut Tx, agent_id: &str, room: &mut Option<u64>) -> Result<Existence> {
+    /// Creates the agent if it does not exist. The first agent that does not reads what creating agents needs: the limit is
+    /// checked again, because other replicas create agents too.
+    async fn ensure_exists(&self, tx: &mut Tx, agent_id: &str, creation: &mut Option<Creation>) -> Result<Existence> {
         let former_generation = match tx.agent(agent_id).await? {
             Some(agent) if !agent.deleted => return Ok(Existence::Known),
             Some(tombstone) => Some(tombstone.policy.generation),
             None => None,
         };
-        let left = match *room {
-            Some(left) => left,
-            None => self.limits.max_discovered_agents.saturating_sub(tx.discovered_agents().await?),
+        let creation = match creation {
+            Some(creation) => creation,
+            None => {
+                let room = self.limits.max_discovered_agents.saturating_sub(tx.discovered_agents().await?);
+                creation.insert(Creation { room, rules: tx.policy_rules().await? })
+            }
         };
-        *room = Some(left.saturating_sub(1));
-        if left == 0 {
+        if creation.room == 0 {
             return Ok(Existence::OverLimit);
         }
+        creation.room -= 1;
         let mut agent = Agent::new(agent_id, next_generation(former_generation));
         agent.discovered = true;
-        govern_new(&mut agent, &tx.policy_rules().await?);
+        govern_new(&mut agent, &creation.rules);
         Ok(Existence::Created(tx.save_agent(&agent).await?))
     }
+}
+
+/// What a transaction that creates agents needs to know.
+struct Creation {
+    /// How many agents traffic may still create.
+    room: u64,
+    rules: Vec<PolicyRule>,
 }
 
 enum Existence {

@@ -17,7 +17,8 @@ fn score(row: &Row) -> Result<ScoreSample> {
             similar_prompts: row.integer("similar_prompts")?,
             similar_responses: row.integer("similar_responses")?,
             repeated_tool_calls: row.integer("repeated_tool_calls")?,
-            ..Signals::default()
+            failures_in_a_row: row.integer("failures_in_a_row")?,
+            repeated_steps: row.integer("repeated_steps")?,
         },
     })
 }
@@ -27,8 +28,9 @@ impl Store {
     /// not in that of their arrival: each worker of an Envoy reports its own.
     pub async fn scores(&self, agent_id: &str, since_ms: Millis, limit: u32) -> Result<Vec<ScoreSample>> {
         let statement = Statement::new(
-            "SELECT at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls FROM scores
-             WHERE agent_id = $1 AND at_ms >= $2 ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT $3",
+            "SELECT at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls, failures_in_a_row,
+                 repeated_steps
+             FROM scores WHERE agent_id = $1 AND at_ms >= $2 ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT $3",
         );
         let statement = statement.bind(agent_id).bind(since_ms).bind(limit);
         self.database.reader().await?.rows(statement).await?.iter().rev().map(score).collect()
@@ -44,7 +46,8 @@ impl Tx {
         for chunk in scores.chunks(SCORES_PER_STATEMENT) {
             let mut insert = Statement::new(
                 "INSERT INTO scores
-                     (agent_id, at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls)
+                     (agent_id, at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls,
+                      failures_in_a_row, repeated_steps)
                  VALUES",
             );
             for (index, sample) in chunk.iter().enumerate() {
@@ -57,6 +60,8 @@ impl Tx {
                     signals.similar_prompts.into(),
                     signals.similar_responses.into(),
                     signals.repeated_tool_calls.into(),
+                    signals.failures_in_a_row.into(),
+                    signals.repeated_steps.into(),
                 ]);
             }
             self.connection().run(insert).await?;

@@ -30,9 +30,11 @@ impl Telemetry {
     fn export(&self, event: &Event) {
         let (body, mut record) = (&event.body, self.logger.create_log_record());
         let (severity, word) = match body.event_type {
-            EventType::KillSwitch | EventType::Blocked | EventType::WouldKill | EventType::Paused => {
-                (Severity::Warn, "WARN")
-            }
+            EventType::KillSwitch
+            | EventType::Blocked
+            | EventType::WouldKill
+            | EventType::AnswerLoop
+            | EventType::Paused => (Severity::Warn, "WARN"),
             _ => (Severity::Info, "INFO"),
         };
         record.set_event_name(body.event_type.as_str());

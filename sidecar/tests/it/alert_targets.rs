@@ -153,6 +153,14 @@ async fn alerting(service: &Service, rule: Value) -> (Sidecar, Value) {
     (sidecar, rule)
 }
 
+/// Reports that a model repeated itself within one answer.
+async fn answer_loop(sidecar: &Sidecar, agent_id: &str) {
+    let repetition = json!({"period": 12, "words": 204});
+    let agent = json!({"agent_id": agent_id, "requests": 1, "answer_loops": 1, "repetition": repetition});
+    sidecar.api.report("/v1/observations", json!({"envoy": "edge-1", "agents": [agent]})).await.ok();
+    sidecar.service.write_observations().await.unwrap();
+}
+
 #[tokio::test]
 async fn pagerduty_gets_one_incident_per_agent_which_the_activation_resolves() {
     let service = Service::start(pagerduty, 202).await;
@@ -178,6 +186,7 @@ async fn pagerduty_gets_one_incident_per_agent_which_the_activation_resolves() {
 
     sidecar.api.report("/v1/kills", stop("s", "b", 7)).await.ok();
     sidecar.api.report("/v1/kills", kill_with("o", "c", 1, json!({"action": "observe"}))).await.ok();
+    answer_loop(&sidecar, "d").await;
     sidecar.api.put("/v1/pause", json!({})).await.ok();
     sidecar.api.delete("/v1/pause").await;
     sidecar.deliver().await;
@@ -189,6 +198,7 @@ async fn pagerduty_gets_one_incident_per_agent_which_the_activation_resolves() {
     let expected = [
         ("kill-switch/session/b/0000000000000007", "warning"),
         ("kill-switch/dry-run/c", "info"),
+        ("kill-switch/answer-loop/d", "info"),
         ("kill-switch/fleet", "warning"),
         ("kill-switch/fleet", "-"),
     ];

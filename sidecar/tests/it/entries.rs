@@ -25,6 +25,7 @@ on_both_databases!(
     a_loop_in_a_conversation_stops_it_again_after_it_was_let_go_on,
     a_block_is_told_to_every_envoy_and_ends_with_an_activation,
     a_loop_that_an_envoy_has_reported_itself_is_not_reported_again,
+    a_block_of_the_whole_agent_ends_the_evidence_of_all_its_conversations,
 );
 
 /// The text that every call and every answer has.
@@ -146,6 +147,17 @@ async fn a_loop_that_an_envoy_has_reported_itself_is_not_reported_again(store: A
     assert_eq!(sidecar.api.events("event_type=would_kill").await.len(), 1);
 }
 
+async fn a_block_of_the_whole_agent_ends_the_evidence_of_all_its_conversations(store: Arc<Store>) {
+    let sidecar = guarded(store, json!({"action": "block"})).await;
+    calls(&sidecar, 0..ALONE - 1, 1, Kind::Common).await;
+    let session = json!({"key": format!("{SESSION:016x}"), "id": null, "releases": 0});
+    let block = kill_with("own", "bot", 1, json!({"action": "block", "scope": "agent", "session": session}));
+    assert_eq!(sidecar.api.report("/v1/kills", block).await.ok()["outcome"], "blocked");
+    merge(&sidecar).await;
+    calls(&sidecar, 10..10 + ALONE - 1, 1, Kind::Common).await;
+    assert_eq!(sidecar.api.events("event_type=blocked").await.len(), 1);
+}
+
 #[tokio::test]
 async fn what_cannot_be_read_is_ignored_and_pages_show_the_envoys_of_an_agent() {
     let sidecar = Sidecar::guarding("bot").await;
@@ -166,8 +178,8 @@ async fn what_cannot_be_read_is_ignored_and_pages_show_the_envoys_of_an_agent() 
     for shown in ["2 Envoys serve this agent", "together have the score <strong>4</strong>", "edge-0", "edge-1"] {
         assert!(page.contains(shown), "{shown}: {page}");
     }
-    let page = visitor.get("/").await.text().await.unwrap();
-    assert!(page.contains(r#"<td class="numbers">2</td>"#), "{page}");
+    let page = visitor.get("/agents").await.text().await.unwrap();
+    assert!(page.contains(r#"<td class="numbers" data-label="Envoys">2</td>"#), "{page}");
     sidecar.api.get("/v1/agents/nobody/fleet").await.problem(404);
     let metrics = sidecar.api.get("/metrics").await.text;
     assert!(metrics.contains("kill_switch_fleet_windows 1"), "{metrics}");

@@ -25,6 +25,17 @@ async fn a_kill_is_recorded_with_everything_that_led_to_it() {
 }
 
 #[tokio::test]
+async fn a_loop_is_never_recorded_as_detected_in_the_future_or_in_1970() {
+    let sidecar = Sidecar::guarding("a").await;
+    for (id, at_ms) in [("none", 0), ("ahead", START_MS + 3_600_000)] {
+        let report = kill_with(id, "a", 1, json!({"action": "observe", "at_ms": at_ms}));
+        sidecar.api.report("/v1/kills", report).await.ok();
+        let events = sidecar.api.events("event_type=would_kill").await;
+        assert_eq!(events[0]["detected_at"], "2024-01-15T10:30:00.000Z", "{id}");
+    }
+}
+
+#[tokio::test]
 async fn a_block_is_recorded_as_blocked_and_the_agent_stays_active() {
     let sidecar = Sidecar::guarding("a").await;
     let block = |id: &str| kill_with(id, "a", 1, json!({"action": "block"}));

@@ -21,7 +21,7 @@ fn scores(id: &str, scores: &[(u64, f64)]) -> Value {
         .iter()
         .map(|(at_ms, score)| {
             json!({"at_ms": at_ms, "score": score, "similar_prompts": 1, "similar_responses": 2,
-                   "repeated_tool_calls": 3})
+                   "repeated_tool_calls": 3, "failures_in_a_row": 4, "repeated_steps": 5})
         })
         .collect();
     json!({"agents": [{"agent_id": id, "requests": 1, "scores": scores}]})
@@ -134,7 +134,7 @@ async fn scores_are_listed_oldest_first_with_their_contributions() {
     assert_eq!(
         listed["scores"][0],
         json!({"at": "2024-01-15T10:29:58.000Z", "score": 1.5, "similar_prompts": 1, "similar_responses": 2,
-               "repeated_tool_calls": 3})
+               "repeated_tool_calls": 3, "failures_in_a_row": 4, "repeated_steps": 5})
     );
     let latest = sidecar.api.get("/v1/agents/a/scores?limit=1").await.ok();
     assert_eq!(latest["scores"][0]["score"], 8.5);

@@ -100,7 +100,7 @@ pub fn totals(scores: &Scores) -> String {
             "| {bold}{name}{bold} | {bold}{} of {}{bold} | {bold}{} of {}{bold} | {call} |\n",
             number(count.killed),
             number(total.healthy),
-            number(count.caught),
+            number(count.caught()),
             number(total.loops)
         );
     }
@@ -111,7 +111,7 @@ fn by_source(scores: &Scores) -> String {
     let mut table = format!("| source | healthy, loops | {} |\n", detectors().join(" | "));
     table += &format!("|---|---|{}\n", "---|".repeat(detectors().len()));
     for (name, source) in &scores.sources {
-        let cell = |count: &Count| format!("{}, {}", number(count.killed), number(count.caught));
+        let cell = |count: &Count| format!("{}, {}", number(count.killed), number(count.caught()));
         let cells: Vec<String> = source.counts.iter().map(cell).collect();
         table +=
             &format!("| {name} | {}, {} | {} |\n", number(source.healthy), number(source.loops), cells.join(" | "));

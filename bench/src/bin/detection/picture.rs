@@ -32,7 +32,7 @@ pub fn svg(scores: &Scores) -> String {
         let class = if index == 0 { "ours" } else { "other" };
         bars += &format!(r#"<text class="label" x="{LABELS}" y="{}">{name}</text>"#, y + 16);
         bars += &bar(STARTS[0], y, class, count.killed, total.healthy);
-        bars += &bar(STARTS[1], y, class, total.loops - count.caught, total.loops);
+        bars += &bar(STARTS[1], y, class, total.loops - count.caught(), total.loops);
         bars.push('\n');
         y += LINE;
     }

@@ -27,11 +27,16 @@ pub const JUDGING: usize = RIVALS.len() + 2 - 3;
 #[derive(Clone, Debug, Default)]
 pub struct Count {
     pub killed: usize,
-    pub caught: usize,
+    /// The calls at which loops were stopped.
     calls: Vec<usize>,
 }
 
 impl Count {
+    /// Returns how many loops were stopped.
+    pub fn caught(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Returns the call by which half of the loops that were caught had been stopped.
     pub fn median_call(&self) -> Option<usize> {
         let mut calls = self.calls.clone();
@@ -41,7 +46,6 @@ impl Count {
 
     fn add(&mut self, other: &Self) {
         self.killed += other.killed;
-        self.caught += other.caught;
         self.calls.extend(&other.calls);
     }
 }
@@ -131,6 +135,7 @@ impl Scores {
 
     /// Plays a run. Lines that hold a single call are left out: detectors inside an agent need the whole run.
     fn play_line(&mut self, line: &[u8]) -> Result<(), String> {
+        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let Recording::Run(label, calls) = Recording::read(line).map_err(|error| error.to_string())? else {
             return Ok(());
         };
@@ -170,10 +175,7 @@ impl Scores {
         for (count, stop) in source.counts.iter_mut().zip(stops) {
             match (expect, stop) {
                 (Expect::Healthy, Some(_)) => count.killed += 1,
-                (Expect::Loop, Some(call)) => {
-                    count.caught += 1;
-                    count.calls.push(call);
-                }
+                (Expect::Loop, Some(call)) => count.calls.push(call),
                 _ => {}
             }
         }

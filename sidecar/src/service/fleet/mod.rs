@@ -179,8 +179,7 @@ impl Service {
         let messages = self.fleet.bus.receive().await?;
         self.follow_policies().await?;
         let reports: Vec<_> = messages.iter().filter_map(entries_of).collect();
-        let ids: BTreeSet<_> =
-            reports.iter().flat_map(|(report, _)| &report.agents).map(|agent| &agent.agent_id).collect();
+        let ids: BTreeSet<_> = reports.iter().flat_map(|report| &report.agents).map(|agent| &agent.agent_id).collect();
         self.read_policies(ids).await?;
         let trips = self.merge(&messages);
         let recorded = self.record_trips(trips).await;
@@ -299,9 +298,9 @@ impl Service {
     }
 }
 
-fn entries_of(message: &FleetMessage) -> Option<(&EntryReport, Millis)> {
+fn entries_of(message: &FleetMessage) -> Option<&EntryReport> {
     match message {
-        FleetMessage::Entries { report, waited_ms } => Some((report, *waited_ms)),
+        FleetMessage::Entries { report, .. } => Some(report),
         FleetMessage::Stopped { .. } => None,
     }
 }

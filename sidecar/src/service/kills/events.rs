@@ -107,7 +107,7 @@ fn detail(agent: &Agent, report: &KillReport, decision: &Decision) -> Map<String
     } else if let Some(stop) = &decision.stop {
         detail.insert("until".to_owned(), json!(rfc3339(stop.until_ms)));
     }
-    detail.insert("detected_at".to_owned(), json!(rfc3339(report.at_ms)));
+    detail.insert("detected_at".to_owned(), json!(rfc3339(decision.detected_ms)));
     match decision.outcome {
         KillOutcome::Applied => {
             detail.insert("deactivated_by".to_owned(), json!(agent.policy.deactivated_by));
