@@ -57,7 +57,8 @@ fn the_lengths_on_the_page_are_those_of_the_code() {
     let report = EntryReport { envoy, sender, version: 9, sent_ms: 1_700_000_000_000, agents: Vec::new() };
     assert_eq!(numbers["j"], length(&report), "the rest of a report");
     let score = ScoreSample { at_ms: 1_700_000_000_000, sequence: 100, score: 1.5, signals: Signals::default() };
-    let seen = AgentObservation { agent_id: name, requests: 1, last_seen_ms: score.at_ms, ..AgentObservation::default() };
+    let seen =
+        AgentObservation { agent_id: name, requests: 1, last_seen_ms: score.at_ms, ..AgentObservation::default() };
     assert_eq!(numbers["a"], length(&seen), "an agent in an observation");
     let with_score = AgentObservation { scores: vec![score], ..seen.clone() };
     assert_eq!(numbers["s"], length(&with_score) - length(&seen), "a score in an observation");
