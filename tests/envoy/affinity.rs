@@ -30,8 +30,11 @@ async fn front(fleet: &Fleet) -> Envoy {
     for port in ["10000", "9901"] {
         replace(&format!("port_value: {port} "), "port_value: 0 ");
     }
-    // An Envoy that has ended is noticed sooner.
+    // An Envoy that has ended is noticed sooner, and one that is slow because the machine is busy keeps its agents.
     replace("interval: 2s", "interval: 0.1s");
+    replace("- timeout: 1s", "- timeout: 60s");
+    // By default the workers hear of Envoys that come or go up to a second later.
+    replace("lb_policy: RING_HASH", "lb_policy: RING_HASH\n      common_lb_config: { update_merge_window: 0s }");
     let front = Envoy::start(&yaml, 2).await;
     // Until then the ring is not complete, and agents move.
     wait_until("all Envoys are on the ring", SOON, || async {

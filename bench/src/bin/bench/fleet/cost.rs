@@ -117,6 +117,10 @@ async fn merging(sidecars: &[&Sidecar], rounds: usize, calls: usize, postgres: O
     let (entries_before, began) = (merged().await, Instant::now());
     for round in 1..=rounds {
         send(round).await;
+        // The sidecar drops entries if too many wait in memory until it passes them on, which it does every 100 ms.
+        if (round * calls).is_multiple_of(10 * CALLS) {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
     }
     let sent = (rounds * SENDERS * calls * 2) as f64;
     wait_until("everything is merged", DEADLINE, || async {
