@@ -26,7 +26,7 @@ pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;
 pub use session::{SessionStop, session_name};
-pub use usage::{UsageDay, date_of, day_of};
+pub use usage::{UsageDay, date_of, day_of, grouped};
 use words::words;
 
 use crate::clock::serialize_rfc3339;
