@@ -6,7 +6,7 @@ use agent_kill_switch::printable::printable;
 use agent_kill_switch::wire::Scope;
 use serde_json::{Map, Value};
 
-use crate::model::{Delivery, NoticeKind, who};
+use crate::model::{Delivery, NoticeKind, grouped, who};
 
 /// The text of a notice.
 pub(super) struct Message {
@@ -141,6 +141,7 @@ pub(crate) fn loop_cost(data: &Map<String, Value>) -> Option<String> {
     let stated = |member: &str| data.get("loop_usage")?.get(member)?.as_u64();
     Some(match (stated("input_tokens"), stated("output_tokens")) {
         (Some(input), Some(output)) => {
+            let (input, output) = (grouped(input), grouped(output));
             format!("{calls} calls, whose answers stated {input} input and {output} output tokens")
         }
         _ => format!("{calls} calls, whose answers stated no tokens"),

@@ -1,11 +1,11 @@
 //! `kill-switch usage`: the tokens that answers stated and the calls that were refused, by day.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::CliError;
 use super::client::{ServerOptions, path};
-use super::output::{Format, cell, list, print_json, print_list};
+use super::output::{Format, cell, cells, list, print, print_json, table};
 
 #[derive(Args, Debug)]
 pub(super) struct UsageOptions {
@@ -29,28 +29,25 @@ impl UsageOptions {
             return print_json(&usage);
         }
         let heading = ["DAY", "MODEL", "ANSWERS", "INPUT TOKENS", "OUTPUT TOKENS", "COST", "REFUSED CALLS"];
-        print_list(Format::Table, rows(&usage), heading, |row| {
-            ["day", "model", "calls", "input_tokens", "output_tokens", "cost", "refused"]
-                .map(|member| cell(row, member))
-        })
+        print(&table(heading, rows(&usage)))
     }
 }
 
 /// Returns a row for each model of each day, and one for a day without any. Refused calls are in the first row of their day.
-fn rows(usage: &Value) -> Vec<Value> {
-    let currency = usage.get("currency").and_then(Value::as_str);
+fn rows(usage: &Value) -> Vec<[String; 7]> {
+    let currency = cell(usage, "currency");
     let mut rows = Vec::new();
     for day in list(usage, "days") {
         let mut models = list(&day, "models");
         if models.is_empty() {
-            models.push(json!({}));
+            models.push(Value::Null);
         }
-        for (index, mut row) in models.into_iter().enumerate() {
-            let cost = row.get("cost").and_then(Value::as_f64);
-            row["cost"] = cost.zip(currency).map(|(cost, currency)| format!("{cost:.4} {currency}")).into();
-            row["day"] = day.get("day").cloned().unwrap_or_default();
-            row["refused"] = day.get("refused").cloned().filter(|_| index == 0).unwrap_or_default();
-            rows.push(row);
+        for (index, model) in models.iter().enumerate() {
+            let cost = model.get("cost").and_then(Value::as_f64);
+            let [name, answers, input, output] = cells(model, ["model", "calls", "input_tokens", "output_tokens"]);
+            let cost = cost.map_or("-".to_owned(), |cost| format!("{cost:.4} {currency}"));
+            let refused = if index == 0 { cell(&day, "refused") } else { "-".to_owned() };
+            rows.push([cell(&day, "day"), name, answers, input, output, cost, refused]);
         }
     }
     rows

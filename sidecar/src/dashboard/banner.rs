@@ -23,6 +23,7 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
             @if let Some(event) = event {
                 p.when { "By " strong { bdi { (actor(event)) } } ", " (ago(event.body.at_ms, now_ms)) }
                 @if !event.body.reason.is_empty() { p.reason { bdi { (event.body.reason) } } }
+                @if let Some(cost) = loop_cost(&event.body.detail) { p { "The loop took " (cost) "." } }
                 @if by_switch {
                     (figures(event))
                     p { a href=(story_path(event)) { "The story of this kill" } }
@@ -62,7 +63,6 @@ fn figures(event: &Event) -> Markup {
             ] {
                 @if let Some(value) = figure(member) { div { dt { (label) } dd { (number(value)) } } }
             }
-            @if let Some(cost) = loop_cost(&event.body.detail) { div { dt { "Loop" } dd.small { (cost) } } }
             @if !tools.is_empty() { div { dt { "Tools" } dd.small { bdi { (tools) } } } }
             @if !envoy.is_empty() { div { dt { "Envoy" } dd.small { bdi { (envoy) } } } }
         }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::show::table;
-use crate::model::{UsageDay, date_of};
+use crate::model::{UsageDay, date_of, grouped};
 use crate::service::{Cost, Prices};
 
 /// How many days the cards show.
@@ -71,13 +71,13 @@ fn sum(usage: &Usage<'_>) -> Markup {
     }
     let all = total.total();
     html! {
-        "In the last " (DAYS) " days: " (tokens(all.input_tokens)) " input and " (tokens(all.output_tokens))
+        "In the last " (DAYS) " days: " (grouped(all.input_tokens)) " input and " (grouped(all.output_tokens))
         " output tokens in " (count(all.calls, "answer")) ", and " (count(total.refused, "refused call")) "."
         @if let Some(prices) = usage.prices {
             @let Cost { amount, unpriced_tokens } = prices.cost(&total.models);
             " Cost: " strong { (money(amount, prices)) } "."
             @if unpriced_tokens > 0 {
-                " " (tokens(unpriced_tokens)) " tokens of models without a price are not part of it."
+                " " (grouped(unpriced_tokens)) " tokens of models without a price are not part of it."
             }
         }
     }
@@ -92,8 +92,8 @@ fn chart(usage: &Usage<'_>) -> Markup {
     let label = format!(
         "Tokens by day since {}: highest {}. Refused calls: {}",
         date_of(usage.since_day),
-        tokens(usage.days.iter().map(all_tokens).max().unwrap_or(0)),
-        tokens(usage.days.iter().map(|day| day.refused).sum()),
+        grouped(usage.days.iter().map(all_tokens).max().unwrap_or(0)),
+        grouped(usage.days.iter().map(|day| day.refused).sum()),
     );
     html! {
         svg.timeline viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(label) {
@@ -104,14 +104,14 @@ fn chart(usage: &Usage<'_>) -> Markup {
                 @let (input, output) = (height(total.input_tokens), height(total.output_tokens));
                 g.bar {
                     title {
-                        (date_of(day.day)) ": " (tokens(total.input_tokens)) " input and " (tokens(total.output_tokens))
+                        (date_of(day.day)) ": " (grouped(total.input_tokens)) " input and " (grouped(total.output_tokens))
                         " output tokens, " (count(day.refused, "refused call"))
                     }
                     rect.prompts x=(x + step * 0.2) y=(base - input) width=(step * 0.6) height=(input) {}
                     rect.responses x=(x + step * 0.2) y=(base - input - output) width=(step * 0.6) height=(output) {}
                     @if day.refused > 0 {
                         text.kill x=(x + step * 0.5) y=(base - input - output - 5.0) text-anchor="middle" {
-                            "✕ " (tokens(day.refused))
+                            "✕ " (grouped(day.refused))
                         }
                     }
                 }
@@ -146,7 +146,7 @@ fn by_day(usage: &Usage<'_>) -> Markup {
                 tr {
                     th scope="row" { (date_of(day.day)) }
                     td {} td.numbers {} td.numbers {} td.numbers {}
-                    td.numbers data-label="Refused" { (tokens(day.refused)) }
+                    td.numbers data-label="Refused" { (grouped(day.refused)) }
                     @if usage.prices.is_some() { td.numbers {} }
                 }
             }
@@ -157,12 +157,12 @@ fn by_day(usage: &Usage<'_>) -> Markup {
                         @if model.model.is_empty() { span.faint { "others, or not named" } }
                         @else { bdi { (model.model) } }
                     }
-                    td.numbers data-label="Answers" { (tokens(model.calls)) }
-                    td.numbers data-label="Input" { (tokens(model.input_tokens)) }
-                    td.numbers data-label="Output" { (tokens(model.output_tokens)) }
+                    td.numbers data-label="Answers" { (grouped(model.calls)) }
+                    td.numbers data-label="Input" { (grouped(model.input_tokens)) }
+                    td.numbers data-label="Output" { (grouped(model.output_tokens)) }
                     // They belong to the day, and not to a model.
                     td.numbers data-label=[(index == 0).then_some("Refused")] {
-                        @if index == 0 { (tokens(day.refused)) }
+                        @if index == 0 { (grouped(day.refused)) }
                     }
                     @if let Some(prices) = usage.prices {
                         td.numbers data-label="Cost" {
@@ -179,21 +179,8 @@ fn by_day(usage: &Usage<'_>) -> Markup {
     table("list", headings, rows)
 }
 
-/// Writes a whole number with commas between thousands.
-pub(super) fn tokens(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn count(number: u64, one: &str) -> String {
-    format!("{} {one}{}", tokens(number), if number == 1 { "" } else { "s" })
+    format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// Writes an amount of money. Small amounts have four decimals, so that they do not look like nothing.
@@ -227,10 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_commas_and_amounts_are_rounded() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(tokens(number), text);
-        }
+    fn amounts_are_rounded_and_small_ones_do_not_look_like_nothing() {
         let prices = Prices::parse("{currency: USD, models: {}}").unwrap();
         assert_eq!((money(0.0123, &prices), money(12.345, &prices)), ("0.0123 USD".into(), "12.35 USD".into()));
     }

@@ -30,7 +30,7 @@ pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;
 pub use remedy::RemedyKind;
 pub use session::{SessionStop, session_name};
-pub use usage::{UsageDay, date_of, day_of};
+pub use usage::{UsageDay, date_of, day_of, grouped};
 use words::words;
 
 use crate::clock::serialize_rfc3339;

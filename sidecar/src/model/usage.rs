@@ -19,6 +19,19 @@ pub fn date_of(day: u64) -> String {
     date
 }
 
+/// Writes a whole number with commas between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// One day of an agent, or of all agents together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageDay {
@@ -42,6 +55,13 @@ impl UsageDay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_commas_between_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 
     #[test]
     fn a_day_ends_at_midnight_of_utc() {

@@ -147,5 +147,5 @@ async fn the_event_and_the_alert_of_a_kill_say_what_the_loop_took() {
     assert_eq!((&event["loop_calls"], &event["loop_usage"]), (&json!(6), &loop_usage));
     sidecar.deliver().await;
     let text = &receiver.received()[0].body;
-    assert!(text.contains("6 calls, whose answers stated 5000 input and 90 output tokens"), "{text}");
+    assert!(text.contains("6 calls, whose answers stated 5,000 input and 90 output tokens"), "{text}");
 }

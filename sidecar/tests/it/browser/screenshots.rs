@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use agent_kill_switch::wire::SyncAnswer;
+use agent_kill_switch::wire::{ModelUsage, SyncAnswer};
+use kill_switch::model::{UsageDay, day_of};
 use serde_json::{Value, json};
 
 use super::pages::{PAGES, THEMES};
@@ -101,6 +102,7 @@ pub(super) async fn furnish(sidecar: &Sidecar, receiver: &Receiver) {
         }
         sidecar.pass(47);
     }
+    use_tokens(sidecar).await;
     for rule in [
         json!({"name": "On call", "channel": "webhook", "target": receiver.url}),
         json!({"name": "#agents", "channel": "slack", "target": receiver.url}),
@@ -124,6 +126,27 @@ async fn connect(sidecar: &Sidecar) {
     }
 }
 
+/// Lets the days before today have tokens and refused calls.
+async fn use_tokens(sidecar: &Sidecar) {
+    let today = day_of(sidecar.clock.load(Ordering::SeqCst));
+    let mut tx = sidecar.store.begin().await.unwrap();
+    for (ago, calls) in
+        [(9, 210), (8, 260), (7, 40), (6, 35), (5, 280), (4, 245), (3, 310), (2, 190), (1, 120), (0, 46)]
+    {
+        let used = |model: &str, calls: u64| ModelUsage {
+            model: model.to_owned(),
+            calls,
+            input_tokens: calls * 3_214,
+            output_tokens: calls * 402,
+        };
+        let models = vec![used("claude-sonnet-4-5", calls), used("gpt-4.1-mini", calls / 3)];
+        let refused = if ago == 3 { 17 } else { 0 };
+        let day = UsageDay { day: today - ago, refused, models };
+        tx.add_usage("research-assistant", &day).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
 pub(super) async fn kill_it(sidecar: &Sidecar) {
     let now = sidecar.clock.load(Ordering::SeqCst);
     let growing = [(1, 0, 0), (1, 0, 1), (2, 1, 1), (2, 1, 2), (3, 2, 2)];
@@ -134,7 +157,8 @@ pub(super) async fn kill_it(sidecar: &Sidecar) {
     let matches: Vec<_> = (1..=4_u64).map(|ago| json!({"calls_ago": ago, "age_ms": ago * 5_030, "prompt_distance": ago % 2,
         "response_distance": (ago < 4).then_some(1), "same_tool_call": ago < 4, "prompt_hash": format!("{:016x}", 0x91f3_44d0_2c7a_e815_u64 ^ ago)})).collect();
     let more = json!({"at_ms": now, "score": 14.5, "similar_prompts": 4, "similar_responses": 3, "repeated_tool_calls": 3,
-        "reason": "search_papers was called 4 times with the same arguments and the same result", "tools": ["search_papers"], "matches": matches});
+        "reason": "search_papers was called 4 times with the same arguments and the same result", "tools": ["search_papers"], "matches": matches,
+        "loop_calls": 5, "loop_usage": {"input_tokens": 12_856, "output_tokens": 1_608}});
     sidecar.api.report("/v1/kills", kill_with("kill-1", "research-assistant", 1, more)).await.ok();
     sidecar.deliver().await;
 }

@@ -32,7 +32,7 @@ async fn without_prices_tokens_and_refused_calls_are_shown_and_no_money() {
     browser.click("#usage summary").await;
     let table = browser.text("#usage table").await;
     assert!(table.contains("2024-01-15") && table.contains("others, or not named"), "{table}");
-    let took = "6 calls, whose answers stated 5000 input and 90 output tokens";
+    let took = "6 calls, whose answers stated 5,000 input and 90 output tokens";
     browser.until(".banner", took).await;
     browser.until("#events", &format!("the loop took {took}")).await;
 }
