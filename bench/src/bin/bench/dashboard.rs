@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench::stats::median;
-use lab::proc::{Sidecar, free_address, wait_until};
+use lab::proc::{free_address, wait_until};
 use serde_json::{Value as Json, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
