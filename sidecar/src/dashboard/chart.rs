@@ -58,11 +58,25 @@ impl Span {
     }
 }
 
-/// The kinds of loops, from the bottom of a bar to its top: the class, the label, and how many there are.
-const KINDS: [(&str, &str, fn(&Loops) -> u64); 3] = [
-    ("kills", "killed", |loops| loops.kills),
-    ("blocks", "blocked for a while", |loops| loops.blocks),
-    ("would-kills", "would have been killed", |loops| loops.would_kills),
+/// A kind of loop.
+struct Kind {
+    class: &'static str,
+    label: &'static str,
+    /// The name of the pattern that fills its bars. Those of kills have none.
+    pattern: Option<&'static str>,
+    count: fn(&Loops) -> u64,
+}
+
+/// The kinds of loops, from the bottom of a bar to its top.
+const KINDS: [Kind; 3] = [
+    Kind { class: "kills", label: "killed", pattern: None, count: |loops| loops.kills },
+    Kind { class: "blocks", label: "blocked for a while", pattern: Some("dots"), count: |loops| loops.blocks },
+    Kind {
+        class: "would-kills",
+        label: "would have been killed",
+        pattern: Some("stripes"),
+        count: |loops| loops.would_kills,
+    },
 ];
 
 /// Draws the loops of a day or a week, with a table of the same figures below.
@@ -84,7 +98,7 @@ pub(super) fn chart(span: Span, loops: &[Loops]) -> Markup {
 pub(super) fn legend() -> Markup {
     html! {
         ul.legend aria-label="What the bars show" {
-            @for (class, label, _) in KINDS { li { span class={ "swatch " (class) } {} (label) } }
+            @for kind in KINDS { li { span class={ "swatch " (kind.class) } {} (kind.label) } }
         }
     }
 }
@@ -94,8 +108,8 @@ fn sums(loops: &[Loops]) -> String {
     let sum = |count: fn(&Loops) -> u64| loops.iter().map(count).sum::<u64>();
     let parts: Vec<_> = KINDS
         .iter()
-        .filter(|(_, _, count)| sum(*count) > 0)
-        .map(|(_, label, count)| format!("{} {label}", sum(*count)))
+        .filter(|kind| sum(kind.count) > 0)
+        .map(|kind| format!("{} {}", sum(kind.count), kind.label))
         .collect();
     if parts.is_empty() { "no loops".to_owned() } else { parts.join(", ") }
 }
@@ -138,7 +152,7 @@ fn bars(span: Span, loops: &[Loops]) -> Markup {
             @for (index, one) in loops.iter().enumerate() {
                 @let x = LEFT + step * index as f64;
                 (bar(span, one, x + step * 0.12, step * 0.76, &y))
-                @if (loops.len() - 1 - index) % labelled == 0 {
+                @if (loops.len() - 1 - index).is_multiple_of(labelled) {
                     text.time x=(round(x + step / 2.0)) y=(HEIGHT - 6.0) { (span.name(one.from_ms)) }
                 }
             }
@@ -151,18 +165,14 @@ fn bar(span: Span, loops: &Loops, x: f64, width: f64, y: &impl Fn(f64) -> f64) -
     html! {
         g {
             title { (bar_text(span, loops)) }
-            @for (class, _, count) in KINDS {
-                @let (from, to) = (below as f64, (below + count(loops)) as f64);
+            @for kind in KINDS {
+                @let (from, to) = (below as f64, (below + (kind.count)(loops)) as f64);
                 @if to > from {
-                    @let fill = match class {
-                        "blocks" => Some(format!("url(#{}-dots)", span.id())),
-                        "would-kills" => Some(format!("url(#{}-stripes)", span.id())),
-                        _ => None,
-                    };
-                    rect class={ "part " (class) } x=(round(x)) y=(round(y(to))) width=(round(width))
+                    @let fill = kind.pattern.map(|pattern| format!("url(#{}-{pattern})", span.id()));
+                    rect class={ "part " (kind.class) } x=(round(x)) y=(round(y(to))) width=(round(width))
                         height=(round(y(from) - y(to))) fill=[fill] {}
                 }
-                ({ below += count(loops); "" })
+                ({ below += (kind.count)(loops); "" })
             }
         }
     }
