@@ -11,7 +11,7 @@ use crate::service::Loops;
 
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 140.0;
-/// Room for the scale on the left and the times below.
+/// Room for the scale on the left and the times below. The last time also needs some on the right.
 const LEFT: f64 = 28.0;
 const BOTTOM: f64 = 20.0;
 const TOP: f64 = 10.0;
@@ -124,7 +124,7 @@ fn bars(span: Span, loops: &[Loops]) -> Markup {
     let highest = loops.iter().map(Loops::total).max().unwrap_or_default();
     let top = highest.max(4) as f64;
     let y = |count: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - count / top);
-    let step = (WIDTH - LEFT - 6.0) / loops.len().max(1) as f64;
+    let step = (WIDTH - LEFT - 14.0) / loops.len().max(1) as f64;
     let most = loops.iter().find(|one| one.total() == highest && highest > 0);
     let label = match most {
         Some(most) => format!("{}: {}. The most at {}", span.title(), sums(loops), bar_text(span, most)),
