@@ -37,6 +37,15 @@ impl Windows {
         self.slots.clear();
     }
 
+    /// Forgets the calls that are compared with those of a conversation, as the stop of it does.
+    pub fn forget(&mut self, conversation: &Conversation) {
+        let tag = conversation.tag();
+        match conversation.key() {
+            None => self.common.forget(tag),
+            Some(key) => self.slots.get_mut(&key).into_iter().for_each(|slot| slot.forget(tag)),
+        }
+    }
+
     /// Scores a call of a conversation and adds it to its window.
     pub fn score(&mut self, conversation: &Conversation, call: Call) -> (Score, Place) {
         let call = Call { conversation: conversation.tag(), in_flight: 1, ..call };

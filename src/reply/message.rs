@@ -59,7 +59,7 @@ impl Cause {
 
 impl Refusal<'_> {
     /// Returns what happened and what can be done about it.
-    pub(super) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         let agent = self.agent_id.map_or(Cow::Borrowed("This agent"), |id| format!("Agent {}", shortened(id)).into());
         match &self.cause {
             Cause::Inactive { by, reason } => format!(

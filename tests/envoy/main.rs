@@ -25,6 +25,7 @@ mod replay_agrees;
 mod sessions;
 mod sidecar_down;
 mod sidecar_lies;
+mod story;
 mod support;
 mod unjudged;
 mod waiting;

@@ -23,7 +23,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Writes the text of a delivery. `public_url` is the address of the dashboard, for a link to the agent.
+    /// Writes the text of a delivery. `public_url` is the address of the dashboard, for a link to the story of a kill.
     pub(super) fn of(delivery: &Delivery, public_url: Option<&str>) -> Self {
         let payload: Value = serde_json::from_str(&delivery.payload).unwrap_or_default();
         let data = payload.get("data").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -54,10 +54,17 @@ impl Message {
     }
 }
 
-/// Returns the page of the dashboard that a notice is about, if it is about an agent or the fleet.
+/// Returns the page of the dashboard that a notice is about: the story of a kill, an agent, or the fleet.
 fn link(delivery: &Delivery, base: &str) -> Option<String> {
     if matches!(delivery.kind, NoticeKind::Paused | NoticeKind::Resumed) {
         return Some(format!("{base}/"));
+    }
+    if let (
+        NoticeKind::KillSwitch | NoticeKind::Blocked | NoticeKind::WouldKill | NoticeKind::AnswerLoop,
+        Some(event_id),
+    ) = (delivery.kind, delivery.event_id)
+    {
+        return Some(format!("{base}/kills/{event_id}"));
     }
     let id = percent_encoding::utf8_percent_encode(&delivery.agent_id, percent_encoding::NON_ALPHANUMERIC);
     (!delivery.agent_id.is_empty()).then(|| format!("{base}/agents/{id}"))

@@ -77,7 +77,7 @@ pub(super) async fn deactivate(State(app): State<App>, asked: AgentChange) -> Re
 
 /// One scored call. Unlike in the filter's reports, its time is written as RFC 3339.
 #[derive(Serialize)]
-struct ScoreView {
+pub(super) struct ScoreView {
     at: String,
     score: f64,
     #[serde(flatten)]

@@ -41,6 +41,7 @@ mod pause;
 mod policies;
 pub(crate) mod problem;
 mod sessions;
+mod story;
 mod tokens;
 
 pub use metrics::install_recorder;
@@ -97,6 +98,7 @@ pub fn routes() -> Vec<Route> {
         route(Method::GET, "/openapi.json", VIEWER, openapi::DOCUMENT),
         route(Method::GET, "/v1/sync", ENFORCER, enforcer::sync),
         route(Method::POST, "/v1/kills", ENFORCER, enforcer::kill),
+        route(Method::GET, "/v1/kills/{event_id}", VIEWER, story::get),
         route(Method::POST, "/v1/observations", ENFORCER, enforcer::observations),
         route(Method::POST, "/v1/entries", ENFORCER, enforcer::entries),
         route(Method::GET, "/v1/agents", VIEWER, agents::list),

@@ -23,6 +23,7 @@ mod pause;
 mod replay;
 mod replay_report;
 mod tokens;
+mod why;
 
 pub use error::CliError;
 
@@ -44,6 +45,8 @@ enum Command {
     /// List events, or follow them
     #[command(subcommand)]
     Events(events::EventsCommand),
+    /// Tell the story of an agent's latest kill: the calls, what was refused since, who was told, and what can be done
+    Why(why::WhyOptions),
     /// Create, list and delete alert rules, send test notices, and list what was delivered
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
@@ -82,6 +85,7 @@ impl Cli {
             Command::Serve(options) => Ok(serve(*options).await?),
             Command::Agents(command) => command.run().await,
             Command::Events(command) => command.run().await,
+            Command::Why(options) => options.run().await,
             Command::Alerts(command) => command.run().await,
             Command::Pause(options) => options.run().await,
             Command::Resume(options) => options.run().await,

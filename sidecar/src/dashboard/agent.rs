@@ -171,7 +171,8 @@ pub(super) async fn toggle(State(dashboard): State<Dashboard>, Path(id): Path<St
     Ok(back(&id, if enabled { "on" } else { "off" }))
 }
 
-pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Response> {
+/// Reads the settings form.
+fn settings(fields: &Fields) -> std::result::Result<Change, Error> {
     let settings = [
         "window_size",
         "threshold",
@@ -184,9 +185,13 @@ pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<Stri
         "idle_reset_seconds",
         "answer_loop",
     ];
-    let mut body = object(settings.map(|name| (name, form.fields.value(name))));
-    body.insert("tools".to_owned(), tools::value(&form.fields));
-    let saved = match Change::parse(&body, Names::KillSwitch) {
+    let mut body = object(settings.map(|name| (name, fields.value(name))));
+    body.insert("tools".to_owned(), tools::value(fields));
+    Change::parse(&body, Names::KillSwitch)
+}
+
+pub(super) async fn save(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Response> {
+    let saved = match settings(&form.fields) {
         Ok(change) => dashboard.service.patch_agent(&id, &change, &form.visitor.caller()).await,
         Err(error) => Err(error),
     };
@@ -209,8 +214,11 @@ pub(super) async fn preview(
     Path(id): Path<String>,
     form: Form,
 ) -> Result<Response> {
-    let number = |name: &str| form.fields.text(name).parse().unwrap_or(f64::NAN);
-    match dashboard.service.preview(&id, number("window_size"), number("threshold")).await {
+    let previewed = match settings(&form.fields) {
+        Ok(change) => dashboard.service.preview(&id, &change).await,
+        Err(error) => Err(error),
+    };
+    match previewed {
         Ok(preview) => {
             let feedback =
                 AgentFeedback { typed: Some(form.fields), preview: Some(preview), ..AgentFeedback::default() };

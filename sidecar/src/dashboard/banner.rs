@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::layout::form_key;
 use super::query::agent_path;
 use super::show::{ago, duration, number, table};
+use super::story::story_path;
 use super::tools::hint;
 use super::visitor::Visitor;
 use crate::alerts::tools;
@@ -22,7 +23,11 @@ pub(super) fn banner(agent: &Agent, event: Option<&Event>, visitor: &Visitor, no
             @if let Some(event) = event {
                 p.when { "By " strong { bdi { (actor(event)) } } ", " (ago(event.body.at_ms, now_ms)) }
                 @if !event.body.reason.is_empty() { p.reason { bdi { (event.body.reason) } } }
-                @if by_switch { (figures(event)) (hint(agent, event, visitor)) }
+                @if by_switch {
+                    (figures(event))
+                    p { a href=(story_path(event)) { "The story of this kill" } }
+                    (hint(agent, event, visitor))
+                }
             }
             @if visitor.who.may_change() {
                 form.inline.wide method="post" action={ (agent_path(agent.id())) "/activate" } {
@@ -77,11 +82,19 @@ pub(super) fn matches(kill: &Event, agent: &Agent, visitor: &Visitor) -> Markup 
             }
             @if kill.body.detail.contains_key("period") { p.faint { "The model repeated itself inside one answer." } }
             @else if matches.is_empty() { p.faint { "The report lists no calls." } }
-            @else { (table("list tight", &COLUMNS, rows(&matches, &tools))) }
-            // The banner of an agent that is inactive has the same hint.
-            @if agent.policy.active { (hint(agent, kill, visitor)) }
+            @else { (match_table(&matches, &tools)) }
+            // The banner of an agent that is inactive has the same link and the same hint.
+            @if agent.policy.active {
+                p { a href=(story_path(kill)) { "The story of this kill" } }
+                (hint(agent, kill, visitor))
+            }
         }
     }
+}
+
+/// Shows past calls that were repeated.
+pub(super) fn match_table(matches: &[Match], tools: &str) -> Markup {
+    table("list tight", &COLUMNS, rows(matches, tools))
 }
 
 const COLUMNS: [&str; 6] = ["Calls ago", "Age", "Prompt", "Response", "Tool call", "Fingerprint"];

@@ -8,12 +8,14 @@ use super::error::Result;
 use super::layout::Page;
 use super::query::{Fields, agent_path, query};
 use super::show::{ago, clock, number};
+use super::story::story_path;
 use super::visitor::Visitor;
 use super::{Dashboard, show};
 use crate::alerts::session_name;
 use crate::api::page::cut;
 use crate::clock::parse_rfc3339;
 use crate::model::{Event, EventType, Millis, actor_name};
+use crate::service::is_kill;
 use crate::store::{EventQuery, EventRange};
 
 const PAGE: u32 = 100;
@@ -117,6 +119,7 @@ fn why(event: &Event) -> Markup {
         @if let Some(name) = session_name(detail) {
             span.change { "conversation " bdi { (name) } (stopped_until(detail)) }
         }
+        @if is_kill(event) { a.change href=(story_path(event)) { "Story of this event" } }
         @for (field, change) in changes.into_iter().flatten() {
             span.change {
                 (field.trim_start_matches("kill_switch_")) " "

@@ -5,7 +5,7 @@ use agent_kill_switch::policy::{
     MAX_IDLE_RESET_SECONDS, MAX_RETRY_AFTER_SECONDS, MAX_SESSION_STOP_SECONDS, MAX_STOPPED_SESSIONS, MAX_WINDOW_SIZE,
     MIN_WINDOW_SIZE, highest_score,
 };
-use agent_kill_switch::wire::AgentPolicy;
+use agent_kill_switch::wire::{Action, AgentPolicy};
 use maud::{Markup, html};
 
 use super::layout::form_key;
@@ -14,7 +14,7 @@ use super::show::{clock, number, policy_file};
 use super::tools;
 use super::visitor::Visitor;
 use crate::model::Agent;
-use crate::service::Preview;
+use crate::service::{Basis, Preview, Stop};
 
 /// Returns the saved settings as the form shows them.
 fn saved(policy: &AgentPolicy) -> Fields {
@@ -240,36 +240,91 @@ fn question(agent: &Agent, visitor: &Visitor) -> Markup {
     }
 }
 
-/// Says in a sentence what settings would have done.
+/// Says in a sentence what settings would have done, and to which calls.
 fn previewed(preview: &Preview) -> Markup {
     let (calls, highest) = (preview.calls, number(preview.highest));
+    let is_observed = preview.action == Action::Observe;
     html! {
         div.previewed {
-            @match preview.first {
+            @match preview.stops.first() {
                 _ if calls == 0 => {
-                    p { "No scores are stored for this agent yet, so there is nothing to compare with." }
+                    p { "No calls and no scores are stored for this agent yet, so there is nothing to compare with." }
                 }
                 None => {
                     p {
-                        strong { "Would not have tripped. " }
-                        "None of the last " (calls) " stored calls is over the threshold; the highest score is "
+                        strong { "Would not have stopped anything. " }
+                        "None of the last " (calls) " stored calls is a loop with these settings; the highest score is "
                         (highest) "."
                     }
                 }
-                Some((call, at_ms, score)) => {
+                Some(first) => {
                     p {
-                        strong { "Would have tripped at call " (call) " of " (calls) "," }
-                        " at " (clock(at_ms)) " with a score of " (number(score)) ". "
-                        (preview.over) " stored " (if preview.over == 1 { "call is" } else { "calls are" })
-                        " over the threshold; the highest score is " (highest) "."
+                        strong {
+                            @match &first.session {
+                                _ if is_observed => "Would have recorded a loop",
+                                Some(key) => { "Would have stopped conversation " (key) }
+                                None => "Would have stopped the agent",
+                            }
+                            " at call " (first.call) " of " (calls) ","
+                        }
+                        " at " (clock(first.at_ms)) " with a score of " (number(first.score)) (finding(first)) ". "
+                        (preview.stopped) (if preview.stopped == 1 { " stored call completes" } else { " stored calls complete" })
+                        " a loop; the highest score is " (highest) "."
                     }
+                    @if preview.stops.len() > 1 { (stops(preview)) }
                 }
             }
-            @if preview.is_bounded {
-                p.hint {
-                    "This is an estimate: the scores were counted with another window size. Repeats that do not fit "
-                    "into a window of this size were left out."
+            (reservations(preview))
+        }
+    }
+}
+
+/// Lists the calls that would have been stopped.
+fn stops(preview: &Preview) -> Markup {
+    html! {
+        ol.stops {
+            @for stop in &preview.stops {
+                li {
+                    "call " (stop.call) ", " (clock(stop.at_ms)) ", score " (number(stop.score)) (finding(stop))
+                    @if let Some(key) = &stop.session { ", conversation " (key) }
                 }
+            }
+        }
+        @if preview.stopped > preview.stops.len() {
+            p.hint { "and " (preview.stopped - preview.stops.len()) " more" }
+        }
+        p.hint { "This is counted as if the agent had been allowed to go on after each of them." }
+    }
+}
+
+/// Names what was found beside the score.
+fn finding(stop: &Stop) -> String {
+    match (stop.signals.failures_in_a_row, stop.signals.repeated_steps) {
+        (0, 0) => String::new(),
+        (0, steps) => format!(" and {steps} repeated steps"),
+        (failures, _) => format!(" and the same failure {failures} times in a row"),
+    }
+}
+
+/// Says whether a preview is exact, and if it is an estimate, why.
+pub(super) fn reservations(preview: &Preview) -> Markup {
+    html! {
+        @match &preview.basis {
+            _ if preview.calls == 0 => {}
+            Basis::Calls { reservations } if reservations.is_empty() => p.hint {
+                "Exact: the stored calls were run through the detector again."
+            }
+            Basis::Calls { reservations } => p.hint {
+                "An estimate, although the stored calls were run through the detector again: "
+                (reservations.join("; ")) "."
+            }
+            Basis::Scores { is_bounded: false } => p.hint {
+                "An estimate from the stored scores: the calls themselves are not stored."
+            }
+            Basis::Scores { is_bounded: true } => p.hint {
+                "An estimate from the stored scores, which were counted with the current settings: the calls themselves are "
+                "not stored. Repeats that do not fit into a window of this size were left out, and other changes than those "
+                "of threshold and window size make no difference."
             }
         }
     }

@@ -40,6 +40,7 @@ mod people;
 mod query;
 mod sessions;
 mod show;
+mod story;
 mod timeline;
 mod tools;
 mod visitor;
@@ -99,6 +100,9 @@ pub fn router(dashboard: Dashboard) -> Router {
         .route("/alerts/{rule_id}/delete", post(alerts::delete).get(alerts::reloaded))
         .route("/events", get(events::page))
         .route("/events/export", get(export::export))
+        .route("/kills", get(story::list))
+        .route("/kills/{event_id}", get(story::page))
+        .route("/kills/{event_id}/{remedy}", post(story::act).get(story::reloaded))
         .route("/envoys", get(envoys::page))
         .route("/pause", post(pause::pause).get(home))
         .route("/resume", post(pause::resume).get(home))

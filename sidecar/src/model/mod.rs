@@ -13,17 +13,21 @@ use serde_json::{Map, Value};
 
 mod actor;
 mod alert;
+mod call;
 mod entries;
 mod pause;
 mod policy_rule;
+mod remedy;
 mod session;
 mod words;
 
 pub use actor::{actor_name, who};
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
+pub use call::StoredCall;
 pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;
+pub use remedy::RemedyKind;
 pub use session::{SessionStop, session_name};
 use words::words;
 

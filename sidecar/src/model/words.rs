@@ -35,7 +35,7 @@ mod tests {
     use agent_kill_switch::wire::{self, Action, AnswerLoop, Counting, DeactivatedBy};
     use serde_json::json;
 
-    use crate::model::{Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, PauseCause, Scope};
+    use crate::model::{Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, PauseCause, RemedyKind, Scope};
 
     #[test]
     fn words_are_the_names_in_json_and_parse_to_their_value() {
@@ -47,7 +47,7 @@ mod tests {
                 })*
             };
         }
-        check!(Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, PauseCause, Scope);
+        check!(Channel, DeliveryStatus, EventType, KillOutcome, NoticeKind, PauseCause, RemedyKind, Scope);
         for action in [Action::Deactivate, Action::Block, Action::Observe] {
             assert_eq!((json!(action), action.as_str().parse()), (json!(action.as_str()), Ok(action)));
         }

@@ -101,7 +101,12 @@ pub struct ServeOptions {
     /// How many scores are kept for each agent
     #[arg(long, env = "KILL_SWITCH_SCORES_PER_AGENT", default_value_t = 1_000, value_name = "N")]
     scores_per_agent: u32,
-    /// How long scores are kept
+    /// How many calls are kept for each agent whose kill switch is on, as fingerprints and times, for the story of a kill and
+    /// for trying settings; 0 means none
+    #[arg(long, env = "KILL_SWITCH_CALLS_PER_AGENT", default_value_t = 1_000, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(..=10_000))]
+    calls_per_agent: u32,
+    /// How long scores and calls are kept
     #[arg(long, env = "KILL_SWITCH_SCORE_RETENTION", default_value = "7d", value_name = "DURATION",
           value_parser = humantime::parse_duration)]
     score_retention: Duration,
@@ -137,6 +142,7 @@ impl ServeOptions {
         Limits {
             max_discovered_agents: self.max_discovered_agents,
             scores_per_agent: self.scores_per_agent,
+            calls_per_agent: self.calls_per_agent,
             score_retention: self.score_retention,
             event_retention: self.event_retention,
             alert_give_up_after: self.alerts.alert_give_up_after,

@@ -168,6 +168,7 @@ impl Service {
         (agent.managed_by, agent.managed_rule) = (None, None);
         self.save(edit, agent, EventType::Deleted, (&Note::default(), json!({}))).await?;
         self.observations.forget(agent_id);
+        self.calls.forget(agent_id);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod access;
 mod agents;
 mod answer_loops;
 mod apply;
+mod calls;
 mod envoys;
 mod error;
 mod fleet;
@@ -28,11 +29,13 @@ mod pause;
 mod policies;
 mod preview;
 mod readiness;
+mod rerun;
 mod retention;
 mod rules;
 mod sessions;
 mod settings;
 mod storm;
+mod story;
 mod sync;
 mod tokens;
 mod tools;
@@ -50,10 +53,11 @@ pub use observations::ObservationReceipt;
 pub(crate) use observations::WRITE_INTERVAL;
 pub use pause::PauseRequest;
 pub use policies::{Policies, PolicyFile};
-pub use preview::Preview;
+pub use preview::{Basis, Preview, Stop};
 pub use readiness::NotReady;
 pub use rules::{DEFAULT_COOLDOWN_SECONDS, MAX_COOLDOWN_SECONDS, RuleChange};
 pub use settings::{Change, Names};
+pub use story::{Remedy, Story, StoryCall, Told, event_id, is_kill};
 pub use sync::{SyncRequest, Synced};
 pub use tokens::{Identity, NewToken};
 pub use tools::{check_tools, parse_tools};
@@ -69,7 +73,9 @@ pub struct Limits {
     pub max_discovered_agents: u64,
     /// The number of scores that are kept for each agent.
     pub scores_per_agent: u32,
-    /// How long scores are kept.
+    /// The number of calls that are kept for each agent whose kill switch is on. 0 means that none are.
+    pub calls_per_agent: u32,
+    /// How long scores and calls are kept.
     pub score_retention: Duration,
     /// How long events are kept. `None` means for ever.
     pub event_retention: Option<Duration>,
@@ -87,6 +93,7 @@ impl Default for Limits {
         Self {
             max_discovered_agents: 10_000,
             scores_per_agent: 1_000,
+            calls_per_agent: 1_000,
             score_retention: Duration::from_secs(7 * 24 * 3600),
             event_retention: None,
             alert_give_up_after: ALERT_LIFETIME,
@@ -112,6 +119,7 @@ pub struct Service {
     envoys: envoys::Registry,
     observations: observations::Collector,
     answer_loops: answer_loops::AnswerLoops,
+    calls: calls::CallCollector,
     fleet: fleet::Fleet,
     keyring: tokens::Keyring,
     readiness: readiness::Probe,
@@ -138,6 +146,7 @@ impl Service {
             envoys: envoys::Registry::default(),
             observations: observations::Collector::default(),
             answer_loops: answer_loops::AnswerLoops::default(),
+            calls: calls::CallCollector::default(),
             fleet,
             keyring,
             readiness: readiness::Probe::default(),

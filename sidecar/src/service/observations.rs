@@ -1,4 +1,5 @@
-//! What the filters have seen: agents appear by themselves, and scores are kept for the timeline.
+//! What the filters have seen: agents appear by themselves, and scores are kept for the timeline. The calls of guarded
+//! agents are written together with it: see [`super::calls`].
 //!
 //! Every worker of every Envoy posts its observations each second, and kills need the one writer of the database. So a
 //! post only merges its observations into memory, and [`Service::write_observations`] writes them all together about
@@ -62,6 +63,8 @@ struct Pending {
     is_new: bool,
     first_ms: Millis,
     last_ms: Millis,
+    /// How many calls were refused.
+    refused: u64,
     /// In the order of arrival.
     scores: Vec<ScoreSample>,
 }
@@ -94,6 +97,7 @@ impl Pending {
         let seen_ms = reported_ms(seen.last_seen_ms, now_ms);
         self.first_ms = self.first_ms.min(seen_ms);
         self.last_ms = self.last_ms.max(seen_ms);
+        self.refused = self.refused.saturating_add(seen.refused);
         let usable = seen.scores.iter().filter(|sample| sample.score.is_finite());
         self.scores
             .extend(usable.map(|sample| ScoreSample { at_ms: reported_ms(sample.at_ms, now_ms), ..sample.clone() }));
@@ -151,7 +155,7 @@ impl Service {
             if pending.len() >= MAX_PENDING_AGENTS {
                 continue;
             }
-            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new() };
+            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, refused: 0, scores: Vec::new() };
             first.merge(seen, now_ms);
             pending.insert(seen.agent_id.clone(), first);
             new_agents += u64::from(is_new);
@@ -162,12 +166,12 @@ impl Service {
         receipt
     }
 
-    /// Writes the observations in memory: usually in one transaction, and in several if there are many agents.
+    /// Writes the observations and the calls in memory: usually in one transaction, and in several if there are many agents.
     pub async fn write_observations(&self) -> Result<()> {
         let _turn = self.observations.writing.lock().await;
         loop {
-            let batch = self.observations.take_batch();
-            if batch.is_empty() {
+            let (batch, calls) = (self.observations.take_batch(), self.calls.take_batch());
+            if batch.is_empty() && calls.is_empty() {
                 return self.write_answer_loops().await;
             }
             let mut tx = self.store.begin().await?;
@@ -185,6 +189,12 @@ impl Service {
                 if !seen.scores.is_empty() {
                     tx.append_scores(agent_id, &seen.scores, self.limits.scores_per_agent).await?;
                 }
+                if seen.refused > 0 {
+                    tx.add_refusals(agent_id, seen.refused, seen.last_ms).await?;
+                }
+            }
+            for (agent_id, new) in &calls {
+                self.write_calls(&mut tx, agent_id, new).await?;
             }
             self.commit(tx, rev).await?;
             metrics::counter!("kill_switch_agents_over_limit_total").increment(over_limit);

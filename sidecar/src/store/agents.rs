@@ -191,6 +191,9 @@ impl Tx {
         .bind(agent.managed_by.as_deref())
         .bind(agent.managed_rule.as_deref());
         self.connection().run(statement).await?;
+        if agent.deleted {
+            self.delete_calls(&policy.agent_id).await?;
+        }
         Ok(rev)
     }
 

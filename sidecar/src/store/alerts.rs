@@ -103,6 +103,12 @@ impl Store {
         self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
     }
 
+    /// Returns the deliveries that an event led to, oldest first.
+    pub async fn deliveries_of(&self, event_id: u64, limit: u32) -> Result<Vec<Delivery>> {
+        let statement = select_deliveries("WHERE event_id = $1 ORDER BY seq LIMIT $2").bind(event_id).bind(limit);
+        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+    }
+
     /// Counts the deliveries that are still pending.
     pub async fn pending_deliveries(&self) -> Result<usize> {
         let statement = Statement::new("SELECT count(*) AS count FROM alert_deliveries WHERE status = 'pending'");

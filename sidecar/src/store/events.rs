@@ -80,6 +80,20 @@ impl Store {
         self.database.reader().await?.rows(statement).await?.iter().map(event).collect()
     }
 
+    /// Returns an event.
+    pub async fn event(&self, id: u64) -> Result<Option<Event>> {
+        let statement = select("WHERE id = $1").bind(id);
+        self.database.reader().await?.optional_row(statement).await?.as_ref().map(event).transpose()
+    }
+
+    /// Returns how many calls were refused since an event and before the next one that stopped its agent, and when the
+    /// latest was. `None` if none was.
+    pub async fn refusals(&self, event_id: u64) -> Result<Option<(u64, Millis)>> {
+        let statement = Statement::new("SELECT calls, last_ms FROM refusals WHERE event_id = $1").bind(event_id);
+        let row = self.database.reader().await?.optional_row(statement).await?;
+        row.map(|row| Ok((row.integer("calls")?, row.integer("last_ms")?))).transpose()
+    }
+
     /// Returns the ids of the events that wait to become alerts.
     pub async fn pending_alerts(&self) -> Result<Vec<u64>> {
         let statement = Statement::new("SELECT event_id FROM alert_outbox ORDER BY event_id");
@@ -104,6 +118,16 @@ impl Tx {
         let id = self.connection().row(statement).await?.integer("id")?;
         self.events.push(Event { id, body: event.clone() });
         Ok(id)
+    }
+
+    /// Counts calls that were refused, for the latest event that stopped the agent or one of its conversations.
+    pub async fn add_refusals(&mut self, agent_id: &str, calls: u64, last_ms: Millis) -> Result<()> {
+        let statement = Statement::new(
+            "INSERT INTO refusals (event_id, calls, last_ms) SELECT id, $2, $3 FROM events
+             WHERE agent_id = $1 AND event_type IN ('kill_switch', 'blocked', 'deactivated') ORDER BY id DESC LIMIT 1
+             ON CONFLICT (event_id) DO UPDATE SET calls = refusals.calls + excluded.calls, last_ms = excluded.last_ms",
+        );
+        self.connection().run(statement.bind(agent_id).bind(calls).bind(last_ms)).await.map(drop)
     }
 
     /// Puts an event into the outbox, where it waits to become alerts until `expires_ms`.

@@ -7,7 +7,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A number, a name and its SQL. A number that is missing is one that only the other database has, or none at all.
 type Step = (i64, &'static str, &'static str);
 
-pub(super) const SQLITE: [Step; 10] = [
+pub(super) const SQLITE: [Step; 11] = [
     (1, "initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/sqlite/0003_access.sql")),
@@ -18,9 +18,10 @@ pub(super) const SQLITE: [Step; 10] = [
     (11, "alert targets", include_str!("../../migrations/sqlite/0011_alert_targets.sql")),
     (21, "order of scores", include_str!("../../migrations/sqlite/0021_order_of_scores.sql")),
     (25, "findings of scores", include_str!("../../migrations/sqlite/0025_findings_of_scores.sql")),
+    (31, "calls", include_str!("../../migrations/sqlite/0031_calls.sql")),
 ];
 
-pub(super) const POSTGRES: [Step; 12] = [
+pub(super) const POSTGRES: [Step; 13] = [
     (1, "initial", include_str!("../../migrations/postgres/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/postgres/0003_access.sql")),
@@ -33,6 +34,7 @@ pub(super) const POSTGRES: [Step; 12] = [
     (20, "fleet", include_str!("../../migrations/postgres/0020_fleet.sql")),
     (21, "order of scores", include_str!("../../migrations/postgres/0021_order_of_scores.sql")),
     (25, "findings of scores", include_str!("../../migrations/postgres/0025_findings_of_scores.sql")),
+    (31, "calls", include_str!("../../migrations/postgres/0031_calls.sql")),
 ];
 
 /// Returns a migrator for the steps.

@@ -7,7 +7,7 @@
 //! them has not missed a lower one.
 //!
 //! Each table has one file with its columns, its statements and the conversion of its rows: `agents`, `events`,
-//! `scores`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
+//! `scores`, `calls`, `stops`, `pause`, `policy_rules`, `access` and `alerts`. The statements are the same for SQLite and
 //! PostgreSQL. What the two do differently is behind the [`Database`] trait, in `sqlite` and `postgres`. The suite in
 //! `tests/it/store.rs` runs against both.
 
@@ -20,6 +20,7 @@ mod access;
 mod agents;
 mod alerts;
 mod bus;
+mod calls;
 mod database;
 mod error;
 mod events;
@@ -39,6 +40,7 @@ pub use access::Session;
 pub use agents::AgentQuery;
 pub use alerts::DeliveryQuery;
 pub use bus::{EntryBus, InProcess};
+pub use calls::{ItemBytes, NewAnswer, NewCall, NewCalls};
 pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
@@ -71,7 +73,7 @@ pub struct Meta {
 pub struct Expiry {
     /// The current time. Alerts in the outbox that have expired by now are deleted.
     pub now_ms: Millis,
-    /// Scores before this time are deleted.
+    /// Scores and calls before this time are deleted.
     pub scores_before_ms: Millis,
     /// Finished deliveries that were created before this time are deleted.
     pub deliveries_before_ms: Millis,
@@ -169,6 +171,10 @@ impl Tx {
                 Some(expiry.scores_before_ms),
             ),
             (
+                "DELETE FROM calls WHERE id IN (SELECT id FROM calls WHERE at_ms < $1 LIMIT $2)",
+                Some(expiry.scores_before_ms),
+            ),
+            (
                 "DELETE FROM alert_outbox WHERE event_id IN
                      (SELECT event_id FROM alert_outbox WHERE expires_ms <= $1 LIMIT $2)",
                 Some(expiry.now_ms),
@@ -186,6 +192,11 @@ impl Tx {
             // The record of a kill report is kept as long as its event.
             (
                 "DELETE FROM kills WHERE kill_id IN (SELECT kill_id FROM kills WHERE received_ms < $1 LIMIT $2)",
+                events_before_ms,
+            ),
+            (
+                "DELETE FROM refusals WHERE event_id IN
+                     (SELECT event_id FROM refusals JOIN events ON id = event_id WHERE at_ms < $1 LIMIT $2)",
                 events_before_ms,
             ),
             ("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at_ms < $1 LIMIT $2)", events_before_ms),

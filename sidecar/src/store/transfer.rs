@@ -17,7 +17,7 @@ const ROWS_PER_WRITE: usize = 50;
 /// A table that is carried over, and the column by which it is read in parts. A small one is read at once.
 type Table = (&'static str, Option<&'static str>);
 
-const TABLES: [Table; 13] = [
+const TABLES: [Table; 14] = [
     ("agents", Some("agent_id")),
     ("events", Some("id")),
     ("kills", Some("kill_id")),
@@ -31,12 +31,14 @@ const TABLES: [Table; 13] = [
     ("stopped_sessions", Some("id")),
     ("pause", None),
     ("policy_rules", None),
+    ("refusals", Some("event_id")),
 ];
 /// Tables whose rows the database numbers, with the column of the number. Numbers must go on where they were.
 const NUMBERED: [(&str, &str); 4] =
     [("events", "id"), ("scores", "id"), ("alert_deliveries", "seq"), ("stopped_sessions", "id")];
-/// Tables that are not carried over as they are: one row that is copied apart, and what replicas tell each other now.
-const LEFT: [&str; 3] = ["meta", "envoys", "fleet_messages"];
+/// Tables that are not carried over as they are: one row that is copied apart, what replicas tell each other now, and calls,
+/// of which new ones come in all the time.
+const LEFT: [&str; 4] = ["meta", "envoys", "fleet_messages", "calls"];
 /// Columns that only one kind of database has, and that hold nothing durable.
 const ONE_SIDED: [&str; 1] = ["claimed_until"];
 

@@ -352,7 +352,8 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     assert!(headers.contains(&format!("<{}@kill-switch>", delivery["delivery_id"].as_str().unwrap())), "{headers}");
     assert!(!headers.contains("Bcc"), "{headers}");
     assert!(!body.lines().any(|line| line.starts_with("Bcc")), "{body}");
-    assert!(body.contains("https://kill-switch.example.com/agents/team%2Fa"), "{body}");
+    let story = format!("https://kill-switch.example.com/kills/{}", delivery["event_id"]);
+    assert!(body.contains(&story), "{body}");
 }
 
 #[tokio::test]

@@ -4,10 +4,12 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use agent_kill_switch::turn::{Answer, ToolTurn};
 use serde_json::{Value, json};
 
+use crate::support::calls::{answer, call, report, text};
 use crate::support::process::{Killed, Process, binary, cli, token_file};
-use crate::support::{Api, eventually, key, kill, stop};
+use crate::support::{Api, eventually, key, kill, kill_with, stop};
 
 fn printed(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -49,6 +51,51 @@ async fn an_agent_is_set_killed_shown_and_activated() {
     assert_eq!((&events[1]["reason"], &events[1]["by"]), (&json!("fixed the prompt"), &json!("Ada")));
     let table = printed(&run(&["events", "list", "--type", "kill_switch"]));
     assert_eq!(table.lines().count(), 2, "{table}");
+}
+
+#[tokio::test]
+async fn why_tells_the_story_of_a_kill() {
+    let (dir, process) = Process::start_in_new_dir(&[]);
+    let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);
+    assert!(failed(&run(&["why", "nobody"]), 4).contains("there is no agent nobody"));
+    process.api.guarded("bot").await;
+    assert!(failed(&run(&["why", "bot"]), 4).contains("agent bot was never stopped: there is no kill to explain"));
+    let items = |number| [call(number, ToolTurn::None), answer(number, Answer::Text(text(2)))];
+    let items: Vec<_> = (1..=6).flat_map(items).collect();
+    process.api.report("/v1/entries", report("edge-1", "bot", 6_400, &items[..11])).await.ok();
+    let killed = json!({"at_ms": 0, "tools": ["wait; reboot"]});
+    let event = process.api.report("/v1/kills", kill_with("k", "bot", 1, killed)).await.ok()["event_id"].to_string();
+    eventually("the calls are stored", || async {
+        let story = process.api.get(&format!("/v1/kills/{event}")).await.ok();
+        story["calls"].as_array().is_some_and(|calls| calls.len() == 6)
+    })
+    .await;
+    let told = printed(&run(&["why", "bot"]));
+    assert!(told.starts_with("The kill switch deactivated agent bot: "), "{told}");
+    for line in [
+        "Now         the agent is inactive",
+        "Refused     no call was reported as refused since",
+        "Client gets 403: Agent bot is inactive",
+        "CALL  AGE     CONVERSATION  BROUGHT  CAME BACK",
+        "1     -5.0 s  -             text     text                     0      -",
+        "1, 2, 3, 4 (the same input, the same answer before it); 5 (the same input)",
+        "Nobody was told: no alert rule applied to this event.",
+        "kill-switch agents activate bot\n  With the settings as they are, call 6 of the last 6 stored calls",
+        "kill-switch agents set bot --action observe && kill-switch agents activate bot",
+        "kill-switch agents set bot --tool 'wait; reboot=ignore'",
+        "kill-switch agents set bot --threshold 13.5\n  With this setting, none of the last 6 stored calls",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let scores: Vec<_> = json_of(&run(&["why", "bot", "--event", &event, "-o", "json"]))["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["score"].as_f64().unwrap())
+        .collect();
+    assert_eq!(scores, [0.0, 1.0, 4.0, 7.0, 10.0, 13.0]);
+    assert!(failed(&run(&["why", "other", "--event", &event]), 4).contains("is about agent bot, not other"));
+    assert!(failed(&run(&["why", "bot", "--event", "1"]), 4).contains("there is no kill with the event id 1"));
 }
 
 #[tokio::test]

@@ -95,6 +95,8 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
         "/agents/a/tools",
         "/agents/a/deactivate",
         "/agents/a/sessions/0000000000000001/resume",
+        "/kills/1/activate",
+        "/kills/1/raise_threshold",
         "/alerts",
         "/alerts/x/test",
         "/alerts/x/switch",
@@ -189,6 +191,7 @@ async fn a_viewer_cannot_make_changes_and_an_enforcer_cannot_sign_in() {
     let mut viewer = Visitor::signed_in(&sidecar, VIEWER).await;
     let key = viewer.key("/agents/a").await;
     assert_eq!(viewer.post("/agents/a/deactivate", &[("form_key", &key)]).await.status(), 403);
+    assert_eq!(viewer.post("/kills/1/observe", &[("form_key", &key)]).await.status(), 403);
     assert_eq!(sidecar.api.agent("a").await["active"], true);
     assert_eq!(Visitor::at(&sidecar.api.base).sign_in(ENFORCER).await.status(), 401);
 }

@@ -40,6 +40,7 @@ mod sessions;
 mod ssrf;
 mod store;
 mod storm;
+mod story;
 mod support;
 mod sync;
 mod telemetry;

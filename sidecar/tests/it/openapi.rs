@@ -61,7 +61,7 @@ async fn requests_and_answers_match_their_schemas() {
     let document = document(&sidecar).await;
     let (agent, rule) = ("/v1/agents/{agent_id}", "/v1/alerts/{rule_id}");
     let resume = "/v1/agents/{agent_id}/sessions/{session_key}/resume";
-    let mut rule_id = String::new();
+    let (mut rule_id, mut event_id) = (String::new(), 0);
     let score = json!({
         "at_ms": START_MS, "score": 3.5, "similar_prompts": 2, "similar_responses": 0, "repeated_tool_calls": 1,
     });
@@ -88,6 +88,7 @@ async fn requests_and_answers_match_their_schemas() {
         (Method::POST, "/v1/kills", stop("s3", "a", 3), 200),
         (Method::GET, agent, Value::Null, 200),
         (Method::POST, "/v1/kills", kill("k", "a", 1), 200),
+        (Method::GET, "/v1/kills/{event_id}", Value::Null, 200),
         (Method::POST, "/v1/agents/{agent_id}/activate", json!({"reason": "fixed", "by": "Ada"}), 200),
         (Method::POST, "/v1/kills", kill("stale", "a", 1), 200),
         (Method::POST, "/v1/agents/{agent_id}/deactivate", Value::Null, 200),
@@ -137,6 +138,7 @@ async fn requests_and_answers_match_their_schemas() {
             .replace("{agent_id}", "a")
             .replace("{rule_id}", &rule_id)
             .replace("{session_key}", &key(1))
+            .replace("{event_id}", &event_id.to_string())
             .replace("{name}", "team");
         let mut request = sidecar.api.request(method, &url, token);
         if !body.is_null() {
@@ -146,6 +148,9 @@ async fn requests_and_answers_match_their_schemas() {
         }
         let answer = crate::support::Api::take(request).await;
         assert_eq!(answer.status.as_u16(), status, "{case}: {}", answer.text);
+        if path == "/v1/kills" {
+            event_id = answer.json()["event_id"].as_u64().unwrap();
+        }
         if answer.status == 201 && path == "/v1/alerts" {
             rule_id = answer.json()["rule_id"].as_str().unwrap().to_owned();
         }

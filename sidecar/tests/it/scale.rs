@@ -1,13 +1,16 @@
-//! Ten thousand agents can be listed, searched and synced without delay.
+//! Ten thousand agents can be listed, searched and synced without delay, and a kill among a thousand calls is explained
+//! without delay.
 //!
 //! The limit holds for a debug build on a busy machine and catches a request whose time grows with the square of the
 //! agents. The test prints what it measures, which is 10 to 25 ms on an idle machine with an unoptimised SQLite.
 
 use std::time::{Duration, Instant};
 
+use agent_kill_switch::turn::{Answer as Answered, ToolTurn};
 use kill_switch::model::Agent;
 use serde_json::{Value, json};
 
+use crate::support::calls::{answer, call, text};
 use crate::support::{Answer, Sidecar};
 
 const AGENTS: usize = 10_000;
@@ -65,4 +68,27 @@ async fn ten_thousand_agents_are_listed_searched_and_synced_without_delay() {
     assert_eq!(news["agents"].as_array().unwrap().len(), 1);
     assert!(time < within, "a difference: {time:?}");
     println!("a difference: {time:?}");
+}
+
+#[tokio::test]
+async fn a_kill_among_a_thousand_calls_that_repeat_each_other_is_explained_without_delay() {
+    let sidecar = Sidecar::guarding("bot").await;
+    // In the largest window, every call is compared with 99 others.
+    let settings = json!({"kill_switch_window_size": 100, "kill_switch_threshold": 290});
+    sidecar.api.patch("/v1/agents/bot", settings).await.ok();
+    for first in (1..1_000).step_by(10) {
+        let items = (first..first + 10)
+            .flat_map(|number| {
+                let another = text(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                [call(number, ToolTurn::None), answer(number, Answered::Text(another))]
+            })
+            .collect::<Vec<_>>();
+        sidecar.reported("bot", &items).await;
+    }
+    let event = sidecar.killed("bot", json!({"threshold": 290.0, "window_size": 100})).await;
+    let (time, story) = best(async || sidecar.api.get(&format!("/v1/kills/{event}")).await).await;
+    assert_eq!(story["calls"].as_array().unwrap().len(), 100);
+    assert_eq!(story["remedies"][0]["preview"]["calls"], 1_000);
+    println!("the story of a kill: {time:?}");
+    assert!(time < Duration::from_secs(5), "the story of a kill: {time:?}");
 }

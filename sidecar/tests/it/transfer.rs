@@ -74,6 +74,7 @@ async fn fill(api: &Api) {
     api.post("/v1/alerts", json!({"channel": "webhook", "target": target, "name": "späte Ämter"})).await.ok();
     api.report("/v1/kills", kill("k1", "a", 1)).await.ok();
     api.report("/v1/kills", stop("s1", "b", 1)).await.ok();
+    api.report("/v1/observations", json!({"agents": [{"agent_id": "a", "refused": 3}]})).await.ok();
     api.put("/v1/pause", json!({"for_seconds": 600, "reason": "a \"release\"", "by": "Ada"})).await.ok();
     api.delete("/v1/agents/c").await;
     api.post("/v1/tokens", json!({"name": "ci", "scope": "viewer"})).await.ok();
@@ -95,7 +96,8 @@ async fn sqlite_to_postgresql_and_back_is_equal_in_every_row() {
 
     let before = content(&dir.path().join("kill-switch.db")).await;
     let filled = before.iter().filter(|(_, rows)| !rows.is_empty()).count();
-    assert!(filled >= before.len() - 2, "the sessions and the outbox may be empty: {:?}", before.keys());
+    assert!(filled >= before.len() - 3, "sessions, outbox and calls may be empty: {:?}", before.keys());
+    assert_eq!(before["refusals"].len(), 1);
     let there = printed(&migrate(dir.path(), "kill-switch.db", &url));
     assert!(there.contains(&format!("agents              {}\n", before["agents"].len())), "{there}");
     assert!(there.contains(&format!("events              {}\n", before["events"].len())), "{there}");

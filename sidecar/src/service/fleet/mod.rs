@@ -32,6 +32,7 @@ mod reported;
 
 use agent::{SERVING_MS, Trip};
 use merger::Merger;
+pub(super) use reported::at_ms;
 use reported::{Reported, items};
 
 /// How often a replica passes on what Envoys have reported to it.
@@ -145,8 +146,12 @@ impl Service {
             return EntryReceipt { accepted: 0, ignored: all };
         }
         if accepted > 0 {
+            let now_ms = self.now();
+            if self.limits.calls_per_agent > 0 {
+                self.calls.add(&report, now_ms);
+            }
             pending.bytes += bytes;
-            pending.messages.push((self.now(), FleetMessage::Entries { report, waited_ms: 0 }));
+            pending.messages.push((now_ms, FleetMessage::Entries { report, waited_ms: 0 }));
         }
         metrics::counter!(DROPPED).increment(all - accepted);
         EntryReceipt { accepted, ignored: all - accepted }

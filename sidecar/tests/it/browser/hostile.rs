@@ -38,6 +38,8 @@ async fn nothing_that_agents_or_people_write_is_executed() {
     pages.push("/events?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E".to_owned());
     pages.push("/alerts?agent_id=%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E&did=%3Cscript%3E".to_owned());
     pages.extend(ids.iter().map(|id| format!("/agents/{}", id.replace('/', "%2F"))));
+    let kills = sidecar.api.events("event_type=kill_switch").await;
+    pages.extend(kills.iter().map(|kill| format!("/kills/{}", kill["id"])));
     for path in &pages {
         browser.goto(path).await;
         browser.until("#live-text", "Live").await;

@@ -21,6 +21,7 @@ mod live;
 mod pause;
 mod scenarios;
 mod screenshots;
+mod story;
 mod tools;
 mod widths;
 

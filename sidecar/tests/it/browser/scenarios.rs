@@ -81,7 +81,7 @@ async fn window_size_and_threshold_are_configured_and_refused_with_their_bounds(
     browser.goto("/agents/a").await;
     browser.fill("#window_size", "30").await;
     browser.fill("#threshold", "6.5").await;
-    browser.until("#preview", "Would have tripped at call 2 of 3").await;
+    browser.until("#preview", "Would have stopped the agent at call 2 of 3").await;
     browser.press("Save settings").await;
     browser.until(".flash", "Settings saved.").await;
     let saved = sidecar.api.agent("a").await;
@@ -191,7 +191,7 @@ async fn the_whole_dashboard_works_with_script_switched_off() {
     browser.press("Enable anyway").await;
     browser.fill("#threshold", "7").await;
     browser.press("What would these have done?").await;
-    browser.until("#preview", "No scores are stored").await;
+    browser.until("#preview", "No calls and no scores are stored").await;
     browser.press("Save settings").await;
     browser.until(".flash", "Settings saved.").await;
     browser.press("Deactivate").await;

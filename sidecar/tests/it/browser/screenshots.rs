@@ -115,5 +115,13 @@ async fn pictures_of_the_pages_can_be_taken_in_light_and_dark() {
         shoot(&browser, &dir, &format!("agents-{theme}.png")).await;
         browser.goto("/alerts").await;
         shoot(&browser, &dir, &format!("alerts-{theme}.png")).await;
+        drop(browser);
+        let sidecar = Sidecar::guarding("weather-bot").await;
+        let reason = "the same input 6 times and the same answer 5 times in the last 6 calls";
+        let story = sidecar.looped("weather-bot", json!({"reason": reason})).await;
+        let Some(browser) = Browser::with_flags(&sidecar.api.base, Script::On, &[flag]).await else { return };
+        browser.sign_in().await;
+        browser.goto(&format!("/kills/{story}")).await;
+        shoot(&browser, &dir, &format!("story-{theme}.png")).await;
     }
 }

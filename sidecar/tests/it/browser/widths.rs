@@ -29,13 +29,18 @@ async fn no_page_scrolls_sideways_on_a_phone_a_tablet_or_a_desktop() {
     sidecar.api.put(&format!("/v1{path}"), json!({"kill_switch_enabled": true, "scope": "session"})).await.ok();
     sidecar.api.report("/v1/kills", stop("k1", long, 1)).await.ok();
     sidecar.api.sync("envoy=edge-1").await.ok();
+    sidecar.api.guarded("looping").await;
+    let (story, told) =
+        (sidecar.looped("looping", json!({"tools": [long]})).await, sidecar.api.events("limit=500").await);
+    let without_calls = told.iter().find(|event| event["agent_id"] == "research-assistant").unwrap()["id"].clone();
+    let stories = [format!("/kills/{story}"), format!("/kills/{without_calls}")];
     let Some(browser) = Browser::open(&sidecar.api.base, Script::On).await else { return };
     let mut faults = Vec::new();
     browser.goto("/login").await;
     check(&browser, "/login", &mut faults).await;
     browser.sign_in().await;
     let pages = ["/", "/agents/research-assistant", "/agents/crawler-eu-west", &path, "/alerts", "/events", "/envoys"];
-    for page in pages {
+    for page in pages.into_iter().chain(stories.iter().map(String::as_str)) {
         browser.goto(page).await;
         check(&browser, page, &mut faults).await;
     }

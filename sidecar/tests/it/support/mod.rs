@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
+pub mod calls;
 pub mod fleet;
 pub mod postgres;
 pub mod process;

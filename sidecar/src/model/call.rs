@@ -1,0 +1,37 @@
+//! A call of an agent as an Envoy has reported it, with its answer.
+
+use agent_kill_switch::entries::{Item, Kind};
+use agent_kill_switch::turn::{Answer, Conversation};
+use agent_kill_switch::wire::Counting;
+
+use super::Millis;
+
+/// A stored call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredCall {
+    /// The generation of the policy that was in force.
+    pub generation: u64,
+    /// How repeats were counted.
+    pub counting: Counting,
+    /// The Envoy that reported it.
+    pub envoy: String,
+    /// Names the worker of the Envoy and its start.
+    pub sender: String,
+    /// When the call came, by the clock of the sidecar.
+    pub at_ms: Millis,
+    /// The call. Its time is that of the Envoy's steady clock.
+    pub item: Item,
+    /// The answer, and when it ended by the same clock. `None` if it has not been reported.
+    pub end: Option<(Answer, Millis)>,
+}
+
+impl StoredCall {
+    /// Returns the conversation of the call, which tells in which window it is counted.
+    pub fn conversation(&self) -> Conversation {
+        let key = self.item.call.conversation;
+        match self.item.kind {
+            Kind::Conversation => Conversation::Continued { key },
+            Kind::Common | Kind::Answer => Conversation::New { opening: key },
+        }
+    }
+}
