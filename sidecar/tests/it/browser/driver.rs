@@ -59,16 +59,24 @@ impl Driver {
     /// Starts a driver and a Chromium with these further flags. Returns `None`, and notes that the test is skipped, if
     /// there is no driver on this machine.
     pub async fn start(script: Script, flags: &[&str]) -> Option<(Self, Client)> {
-        for _ in 1..ATTEMPTS {
-            match Self::spawn().await?.connect(script, flags).await {
+        let mut attempt = 1;
+        loop {
+            let started = match Self::spawn().await? {
+                Ok(driver) => driver.connect(script, flags).await,
+                Err(error) => Err(error),
+            };
+            match started {
                 Ok(started) => return Some(started),
+                Err(error) if attempt == ATTEMPTS => panic!("no Chromium: {error}"),
                 Err(error) => eprintln!("Chromium did not start, trying again: {error}"),
             }
+            attempt += 1;
         }
-        Some(Self::spawn().await?.connect(script, flags).await.unwrap_or_else(|error| panic!("no Chromium: {error}")))
     }
 
-    async fn spawn() -> Option<Self> {
+    /// Starts a driver. It fails now and then on a busy machine: the driver chooses a port that is free for IPv4, and ends if
+    /// another process has the same port for IPv6.
+    async fn spawn() -> Option<Result<Self, String>> {
         let turn = TURN.lock().await;
         let folder = TempDir::with_prefix("kill-switch-chromium-").unwrap();
         let mut command = Command::new("chromedriver");
@@ -81,12 +89,14 @@ impl Driver {
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let port = loop {
             let mut line = String::new();
-            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "chromedriver ended before it named its port");
+            if stdout.read_line(&mut line).unwrap() == 0 {
+                return Some(Err("chromedriver ended before it named its port".to_owned()));
+            }
             if let Some(port) = line.trim_end().split("successfully on port ").nth(1) {
                 break port.trim_end_matches('.').parse().unwrap();
             }
         };
-        Some(Self { process, port, session: None, _stdout: stdout, folder, _turn: turn })
+        Some(Ok(Self { process, port, session: None, _stdout: stdout, folder, _turn: turn }))
     }
 
     async fn connect(mut self, script: Script, flags: &[&str]) -> Result<(Self, Client), String> {
