@@ -75,6 +75,7 @@ async fn no_page_violates_a_rule_of_axe_core_in_light_or_dark() {
     sidecar.api.guarded("looping").await;
     let story = sidecar.looped("looping", json!({"tools": ["search"]})).await;
     browser.goto(&format!("/kills/{story}")).await;
+    browser.find("#story").await;
     check(&browser, &axe, "the story of a kill", &mut faults).await;
     browser.goto("/v1/agents").await;
     check(&browser, &axe, "an error of the API", &mut faults).await;

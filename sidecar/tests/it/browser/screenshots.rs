@@ -209,7 +209,8 @@ async fn pictures_of_every_page_can_be_taken_in_light_and_dark_and_as_on_a_phone
     let reason = "the same input 6 times and the same answer 5 times in the last 6 calls";
     let story = sidecar.looped("weather-bot", json!({"reason": reason})).await;
     browser.goto(&format!("/kills/{story}")).await;
-    shoot(&browser, &dir, "story", 1_200).await;
+    browser.find("#story").await;
+    shoot(&browser, &dir, "story", 880).await;
     let pictures = std::fs::read_dir(&dir).unwrap().count();
     assert!(pictures >= (PAGES.len() + 3) * PICTURES, "{pictures} pictures");
 }

@@ -44,7 +44,9 @@ impl Sidecar {
     /// Lets Envoy `edge-1` report items that have just happened by its clock, and writes them to the database.
     pub async fn reported(&self, agent_id: &str, items: &[Item]) {
         let sent_ms = items.iter().map(|item| item.call.at_ms).max().unwrap() + 50;
-        self.clock.store(START_MS + sent_ms, Ordering::SeqCst);
+        let (now_ms, at_ms) = (self.clock.load(Ordering::SeqCst), START_MS + sent_ms);
+        // The clock is never set back, because that would end the sessions of the dashboard.
+        self.clock.store(if at_ms < now_ms { now_ms + 1_000 } else { at_ms }, Ordering::SeqCst);
         self.api.report("/v1/entries", report("edge-1", agent_id, sent_ms, items)).await.ok();
         self.service.write_observations().await.unwrap();
     }
@@ -62,6 +64,7 @@ impl Sidecar {
     /// Lets Envoy `edge-1` report the kill of an agent. Returns the id of the event.
     pub async fn killed(&self, agent_id: &str, more: Value) -> u64 {
         let mut report = kill_with(&format!("kill-of-{agent_id}"), agent_id, 1, json!({"tools": []}));
+        report["at_ms"] = json!(self.clock.load(Ordering::SeqCst));
         report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.api.report("/v1/kills", report).await.ok()["event_id"].as_u64().unwrap()
     }
