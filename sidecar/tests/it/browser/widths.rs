@@ -8,7 +8,8 @@ use super::{Browser, Script};
 use crate::support::receiver::Receiver;
 use crate::support::{Sidecar, stop};
 
-/// Names what is wider than its place: the page, a table, or a control beyond the edge of the window.
+/// Names what is wider than its place: the page, a table, a control beyond the edge of the window, or a box to tick that
+/// covers its own label.
 const TOO_WIDE: &str = "
     const name = element => element.tagName + '#' + element.id + '.' + element.className + ' ' + element.textContent.trim();
     document.querySelectorAll('details').forEach(one => { one.open = true; });
@@ -17,8 +18,9 @@ const TOO_WIDE: &str = "
         const { left, right, width } = one.getBoundingClientRect();
         return width > 1 && right > 0 && (left < 0 || right > innerWidth);
     });
+    const boxes = [...document.querySelectorAll('[type=radio], [type=checkbox]')].filter(one => one.offsetWidth > 20);
     const page = document.documentElement.scrollWidth > innerWidth ? ['the page: ' + document.documentElement.scrollWidth] : [];
-    return page.concat(inner.concat(controls).map(name));";
+    return page.concat(inner.concat(controls, boxes).map(name));";
 
 #[tokio::test]
 async fn no_page_scrolls_sideways_on_a_phone_a_tablet_or_a_desktop() {
