@@ -10,7 +10,7 @@
 //!
 //! Known inaccuracies: in an Envoy, conversations share a bounded number of slots; calls that were refused are not
 //! reported; and a call does not say which tool it is about, so that rules of tools are applied only to calls whose tool a
-//! kill has named.
+//! kill has named. Other calls are counted as they were counted in their Envoy.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -221,10 +221,12 @@ impl<'a> Rerun<'a> {
         }
     }
 
+    /// Returns how a call is counted: by the rules, if it is known which tools the call is about, and otherwise as it was
+    /// counted in its Envoy.
     fn treatment(&self, call: &Call) -> Treatment {
-        let names = self.names.get(&ToolSignature::code(call.tools.signature()));
+        let Some(names) = self.names.get(&ToolSignature::code(call.tools.signature())) else { return call.treatment };
         let hash = |name: &String| ToolHash { name: hash_bytes(name.as_bytes()), call: 0 };
-        let called: Vec<_> = names.into_iter().flatten().map(hash).collect();
+        let called: Vec<_> = names.iter().map(hash).collect();
         Treatment::of(&called, &self.rules)
     }
 
@@ -246,7 +248,8 @@ impl<'a> Rerun<'a> {
         for call in window.calls().iter().rev() {
             let is_it = |stored: &StoredCall| {
                 let own = &stored.item.call;
-                stored.at_ms == call.at_ms && own.input == call.input && own.conversation == call.conversation
+                let is_same = own.input == call.input || call.is_ignored();
+                stored.at_ms == call.at_ms && is_same && own.conversation == call.conversation
             };
             let before = self.ordered.calls.get(..next).unwrap_or_default();
             // A call without its entry cannot happen; the number of those after it must stay right nevertheless.

@@ -121,4 +121,11 @@ fn repeated_calls_are_named_and_an_ignored_tool_is_not_counted() {
     assert_eq!(run((1..=6).map(about).collect(), &policy, &names).1, [6]);
     ignoring.tools.set("wait", Some(ToolRule::Ignore));
     assert_eq!(run((1..=6).map(about).collect(), &ignoring, &names).1, [0; 0]);
+    let ignored = |number| {
+        let mut call = about(number);
+        call.item.call.treatment = Treatment::Ignored;
+        call
+    };
+    let of_unknown_tool = run((1..=6).map(ignored).collect(), &ignoring, &ToolNames::new());
+    assert_eq!(of_unknown_tool.1, [0; 0], "a tool that no kill has named is counted as it was in its Envoy");
 }
