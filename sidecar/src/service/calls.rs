@@ -33,9 +33,17 @@ pub(super) struct CallCollector {
 
 #[derive(Default)]
 struct Pending {
-    agents: BTreeMap<String, NewCalls>,
+    agents: BTreeMap<String, PendingAgent>,
     /// How many calls and answers all agents have.
     count: usize,
+}
+
+/// What is not written yet of one agent.
+#[derive(Default)]
+struct PendingAgent {
+    new: NewCalls,
+    /// Where the calls are that wait for their answers, by worker and number.
+    open: HashMap<String, HashMap<u32, usize>>,
 }
 
 impl CallCollector {
@@ -48,7 +56,7 @@ impl CallCollector {
     pub(super) fn forget(&self, agent_id: &str) {
         let mut pending = self.pending();
         let forgotten = pending.agents.remove(agent_id);
-        pending.count -= forgotten.as_ref().map_or(0, len);
+        pending.count -= forgotten.map_or(0, |agent| len(&agent.new));
     }
 
     /// Adds a report that has just arrived.
@@ -61,9 +69,9 @@ impl CallCollector {
                 metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
             } else if !items.is_empty() {
                 let known = pending.agents.entry(agent.agent_id.clone()).or_default();
-                let before = len(known);
+                let before = len(&known.new);
                 add_items(known, report, agent.generation, items, arrived_ms);
-                let added = len(known) - before;
+                let added = len(&known.new) - before;
                 pending.count += added;
             }
         }
@@ -74,7 +82,7 @@ impl CallCollector {
         let mut pending = self.pending();
         let (mut batch, mut count) = (BTreeMap::new(), 0);
         while count < PER_TRANSACTION
-            && let Some((agent_id, new)) = pending.agents.pop_first()
+            && let Some((agent_id, PendingAgent { new, .. })) = pending.agents.pop_first()
         {
             count += len(&new);
             batch.insert(agent_id, new);
@@ -89,37 +97,27 @@ fn len(new: &NewCalls) -> usize {
 }
 
 fn add_items(
-    known: &mut NewCalls,
+    PendingAgent { new, open }: &mut PendingAgent,
     report: &EntryReport,
     generation: u64,
     items: &[[u8; ITEM_BYTES]],
     arrived_ms: Millis,
 ) {
-    // Where the calls of this worker are that wait for their answers.
-    let open = known.calls.iter().enumerate().filter(|(_, call)| call.sender == report.sender && call.answer.is_none());
-    let mut open: HashMap<u32, usize> = open.map(|(index, call)| (call.number, index)).collect();
+    let open = open.entry(report.sender.clone()).or_default();
     for bytes in items {
         let Some(item) = Item::decode(bytes) else { continue };
         let (number, sender) = (item.number, report.sender.clone());
         if item.kind == Kind::Answer {
-            match open.remove(&number).and_then(|index| known.calls.get_mut(index)) {
+            match open.remove(&number).and_then(|index| new.calls.get_mut(index)) {
                 Some(call) => call.answer = Some(*bytes),
-                None => known.answers.push(NewAnswer { sender, number, item: *bytes }),
+                None => new.answers.push(NewAnswer { sender, number, item: *bytes }),
             }
             continue;
         }
-        open.insert(number, known.calls.len());
+        open.insert(number, new.calls.len());
         let at_ms = at_ms(arrived_ms, report.sent_ms, item.call.at_ms);
         let item: ItemBytes = *bytes;
-        known.calls.push(NewCall {
-            generation,
-            envoy: report.envoy.clone(),
-            sender,
-            number,
-            at_ms,
-            item,
-            answer: None,
-        });
+        new.calls.push(NewCall { generation, envoy: report.envoy.clone(), sender, number, at_ms, item, answer: None });
     }
 }
 

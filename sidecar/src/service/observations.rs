@@ -63,8 +63,6 @@ struct Pending {
     is_new: bool,
     first_ms: Millis,
     last_ms: Millis,
-    /// How many calls were refused.
-    refused: u64,
     /// In the order of arrival.
     scores: Vec<ScoreSample>,
     /// What the agent used and was refused, by the day of arrival. Nearly always one day.
@@ -99,7 +97,6 @@ impl Pending {
         let seen_ms = reported_ms(seen.last_seen_ms, now_ms);
         self.first_ms = self.first_ms.min(seen_ms);
         self.last_ms = self.last_ms.max(seen_ms);
-        self.refused = self.refused.saturating_add(seen.refused);
         let usable = seen.scores.iter().filter(|sample| sample.score.is_finite());
         self.scores
             .extend(usable.map(|sample| ScoreSample { at_ms: reported_ms(sample.at_ms, now_ms), ..sample.clone() }));
@@ -168,8 +165,7 @@ impl Service {
             if pending.len() >= MAX_PENDING_AGENTS {
                 continue;
             }
-            let mut first =
-                Pending { is_new, first_ms: Millis::MAX, last_ms: 0, refused: 0, scores: Vec::new(), days: Vec::new() };
+            let mut first = Pending { is_new, first_ms: Millis::MAX, last_ms: 0, scores: Vec::new(), days: Vec::new() };
             first.merge(seen, now_ms);
             pending.insert(seen.agent_id.clone(), first);
             self.rates.add(&seen.agent_id, seen.requests, now_ms);
@@ -207,8 +203,9 @@ impl Service {
                 for day in &seen.days {
                     tx.add_usage(agent_id, day).await?;
                 }
-                if seen.refused > 0 {
-                    tx.add_refusals(agent_id, seen.refused, seen.last_ms).await?;
+                let refused: u64 = seen.days.iter().map(|day| day.refused).sum();
+                if refused > 0 {
+                    tx.add_refusals(agent_id, refused, seen.last_ms).await?;
                 }
             }
             for (agent_id, new) in &calls {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bench::body::Body;
 use bench::stats::{median, percentile};
-use tokio::task::LocalSet;
+use tokio::task::{JoinHandle, LocalSet};
 
 use super::client::{Connection, Target};
 
@@ -88,6 +88,14 @@ pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Durati
     let local = LocalSet::new();
     let call = |_| local.spawn_local(calls(target.clone(), pool.clone(), time, status));
     let tasks: Vec<_> = (0..connections).map(call).collect();
+    let mut load = all_of(local, tasks).await;
+    // The rate of the slice is that of all connections together.
+    load.rates = vec![load.rates.iter().sum()];
+    load
+}
+
+/// Waits for the calls of all connections.
+async fn all_of(local: LocalSet, tasks: Vec<JoinHandle<Load>>) -> Load {
     let mut load = Load::default();
     local
         .run_until(async {
@@ -96,8 +104,6 @@ pub async fn load(target: &Target, pool: &Pool, connections: usize, time: Durati
             }
         })
         .await;
-    // The rate of the slice is that of all connections together.
-    load.rates = vec![load.rates.iter().sum()];
     load
 }
 
@@ -126,14 +132,7 @@ pub async fn paced(envoys: &[Vec<Target>], pool: &Pool, connections: usize, rate
         })
     };
     let tasks: Vec<_> = (0..connections).map(caller).collect();
-    let mut load = Load::default();
-    local
-        .run_until(async {
-            for task in tasks {
-                load.add(task.await.expect("calls do not panic"));
-            }
-        })
-        .await;
+    let mut load = all_of(local, tasks).await;
     load.rates = vec![load.all.len() as f64 / started.elapsed().max(time).as_secs_f64()];
     load
 }
