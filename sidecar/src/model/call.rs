@@ -1,10 +1,29 @@
-//! A call of an agent as an Envoy has reported it, with its answer.
+//! Calls of an agent as Envoys have reported them, with their answers.
 
 use agent_kill_switch::entries::{Item, Kind};
 use agent_kill_switch::turn::{Answer, Conversation};
 use agent_kill_switch::wire::Counting;
 
 use super::Millis;
+
+/// What one worker of an Envoy has reported about an agent within about a second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallBatch {
+    /// The generation of the policy that was in force.
+    pub generation: u64,
+    /// The Envoy.
+    pub envoy: String,
+    /// Names the worker of the Envoy and its start.
+    pub sender: String,
+    /// When the latest report was sent, by the clock of the Envoy.
+    pub sent_ms: Millis,
+    /// When it arrived.
+    pub arrived_ms: Millis,
+    /// How many of the items are calls. The others are answers.
+    pub calls: u64,
+    /// The encoded items.
+    pub items: Vec<u8>,
+}
 
 /// A stored call.
 #[derive(Clone, Debug, PartialEq)]

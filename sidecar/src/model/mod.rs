@@ -24,7 +24,7 @@ mod words;
 
 pub use actor::{actor_name, who};
 pub use alert::{AlertRule, Channel, Delivery, DeliveryStatus, NoticeKind};
-pub use call::StoredCall;
+pub use call::{CallBatch, StoredCall};
 pub use entries::FleetMessage;
 pub use pause::{Pause, PauseCause};
 pub use policy_rule::PolicyRule;

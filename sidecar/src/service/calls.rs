@@ -1,4 +1,4 @@
-//! The calls that filters report, on their way into the database.
+//! The calls that filters report, on their way into the database and out of it.
 //!
 //! They are what the story of a kill and the preview of settings are computed from. A report only adds its calls and
 //! answers to memory, and they are written once a second together with the observations, in the same transaction. So a
@@ -7,7 +7,7 @@
 //!
 //! Each replica stores what was reported to it, so that every call is stored once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_kill_switch::entries::{ITEM_BYTES, Item, Kind};
@@ -15,15 +15,14 @@ use agent_kill_switch::wire::EntryReport;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fleet::at_ms;
+use super::fleet::{at_ms, items};
 use super::{Result, Service};
-use crate::model::Millis;
-use crate::store::{ItemBytes, NewAnswer, NewCall, NewCalls, Tx};
+use crate::model::{CallBatch, Millis, StoredCall};
 
-/// The largest number of calls and answers in memory.
-const MAX_PENDING: usize = 20_000;
-/// How many calls and answers one transaction writes, unless a single agent has more.
-const PER_TRANSACTION: usize = 2_000;
+/// The largest number of calls and answers in memory: 8 MB.
+const MAX_PENDING: usize = 100_000;
+/// How many batches one transaction writes, unless a single agent has more.
+const PER_TRANSACTION: usize = 500;
 
 /// The calls and answers that are not written yet.
 #[derive(Default)]
@@ -33,18 +32,13 @@ pub(super) struct CallCollector {
 
 #[derive(Default)]
 struct Pending {
-    agents: BTreeMap<String, PendingAgent>,
+    agents: BTreeMap<String, Batches>,
     /// How many calls and answers all agents have.
     count: usize,
 }
 
-/// What is not written yet of one agent.
-#[derive(Default)]
-struct PendingAgent {
-    new: NewCalls,
-    /// Where the calls are that wait for their answers, by worker and number.
-    open: HashMap<String, HashMap<u32, usize>>,
-}
+/// The batches of one agent, by generation and worker.
+type Batches = BTreeMap<(u64, String), CallBatch>;
 
 impl CallCollector {
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -55,8 +49,8 @@ impl CallCollector {
     /// Drops the calls of an agent, because a person has deleted it.
     pub(super) fn forget(&self, agent_id: &str) {
         let mut pending = self.pending();
-        let forgotten = pending.agents.remove(agent_id);
-        pending.count -= forgotten.map_or(0, |agent| len(&agent.new));
+        let forgotten = pending.agents.remove(agent_id).unwrap_or_default();
+        pending.count -= len(forgotten.values());
     }
 
     /// Adds a report that has just arrived.
@@ -64,72 +58,78 @@ impl CallCollector {
         let mut pending = self.pending();
         for agent in &report.agents {
             let bytes = STANDARD.decode(&agent.entries).unwrap_or_default();
-            let items = bytes.as_chunks::<ITEM_BYTES>().0;
+            let items = items(&bytes);
             if pending.count + items.len() > MAX_PENDING {
                 metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
-            } else if !items.is_empty() {
-                let known = pending.agents.entry(agent.agent_id.clone()).or_default();
-                let before = len(&known.new);
-                add_items(known, report, agent.generation, items, arrived_ms);
-                let added = len(&known.new) - before;
-                pending.count += added;
+                continue;
+            }
+            if items.is_empty() {
+                continue;
+            }
+            pending.count += items.len();
+            let batches = pending.agents.entry(agent.agent_id.clone()).or_default();
+            let batch = batches.entry((agent.generation, report.sender.clone())).or_insert_with(|| CallBatch {
+                generation: agent.generation,
+                envoy: report.envoy.clone(),
+                sender: report.sender.clone(),
+                ..CallBatch::default()
+            });
+            (batch.sent_ms, batch.arrived_ms) = (report.sent_ms, arrived_ms);
+            for item in items {
+                batch.calls += u64::from(item.kind != Kind::Answer);
+                item.encode(&mut batch.items);
             }
         }
     }
 
     /// Takes the calls of the next agents.
-    pub(super) fn take_batch(&self) -> BTreeMap<String, NewCalls> {
+    pub(super) fn take_batch(&self) -> BTreeMap<String, Vec<CallBatch>> {
         let mut pending = self.pending();
-        let (mut batch, mut count) = (BTreeMap::new(), 0);
+        let (mut taken, mut count) = (BTreeMap::new(), 0);
         while count < PER_TRANSACTION
-            && let Some((agent_id, PendingAgent { new, .. })) = pending.agents.pop_first()
+            && let Some((agent_id, batches)) = pending.agents.pop_first()
         {
-            count += len(&new);
-            batch.insert(agent_id, new);
+            count += batches.len();
+            pending.count -= len(batches.values());
+            taken.insert(agent_id, batches.into_values().collect());
         }
-        pending.count -= count;
-        batch
+        taken
     }
 }
 
-fn len(new: &NewCalls) -> usize {
-    new.calls.len() + new.answers.len()
-}
-
-fn add_items(
-    PendingAgent { new, open }: &mut PendingAgent,
-    report: &EntryReport,
-    generation: u64,
-    items: &[[u8; ITEM_BYTES]],
-    arrived_ms: Millis,
-) {
-    let open = open.entry(report.sender.clone()).or_default();
-    for bytes in items {
-        let Some(item) = Item::decode(bytes) else { continue };
-        let (number, sender) = (item.number, report.sender.clone());
-        if item.kind == Kind::Answer {
-            match open.remove(&number).and_then(|index| new.calls.get_mut(index)) {
-                Some(call) => call.answer = Some(*bytes),
-                None => new.answers.push(NewAnswer { sender, number, item: *bytes }),
-            }
-            continue;
-        }
-        open.insert(number, new.calls.len());
-        let at_ms = at_ms(arrived_ms, report.sent_ms, item.call.at_ms);
-        let item: ItemBytes = *bytes;
-        new.calls.push(NewCall { generation, envoy: report.envoy.clone(), sender, number, at_ms, item, answer: None });
-    }
+/// Returns how many calls and answers there are.
+fn len<'a>(batches: impl Iterator<Item = &'a CallBatch>) -> usize {
+    batches.map(|batch| batch.items.len() / ITEM_BYTES).sum()
 }
 
 impl Service {
-    /// Writes the calls of one agent, if it still exists.
-    pub(super) async fn write_calls(&self, tx: &mut Tx, agent_id: &str, new: &NewCalls) -> Result<()> {
-        match tx.agent(agent_id).await? {
-            Some(agent) if !agent.deleted => {
-                tx.add_calls(agent_id, new, agent.policy.counting, self.limits.calls_per_agent).await?;
-            }
-            _ => {}
+    /// Returns the latest stored calls of an agent in the order of their arrival, with their answers.
+    pub async fn stored_calls(&self, agent_id: &str) -> Result<Vec<StoredCall>> {
+        let batches = self.store.calls(agent_id).await?;
+        let all = || {
+            batches
+                .iter()
+                .flat_map(|(counting, batch)| items(&batch.items).into_iter().map(move |item| (counting, batch, item)))
+        };
+        let mut ends: HashMap<(&str, u32), Item> = HashMap::new();
+        for (_, batch, item) in all().filter(|(_, _, item)| item.kind == Kind::Answer) {
+            ends.insert((&batch.sender, item.number), item);
         }
-        Ok(())
+        let mut seen = HashSet::new();
+        let mut calls: Vec<_> = all()
+            .filter(|(_, batch, item)| item.kind != Kind::Answer && seen.insert((&batch.sender, item.number)))
+            .map(|(counting, batch, item)| StoredCall {
+                generation: batch.generation,
+                counting: *counting,
+                envoy: batch.envoy.clone(),
+                sender: batch.sender.clone(),
+                at_ms: at_ms(batch.arrived_ms, batch.sent_ms, item.call.at_ms),
+                item,
+                end: ends.get(&(batch.sender.as_str(), item.number)).map(|end| (end.call.answer, end.call.at_ms)),
+            })
+            .collect();
+        let excess = calls.len().saturating_sub(self.limits.calls_per_agent as usize);
+        calls.drain(..excess);
+        Ok(calls)
     }
 }

@@ -208,9 +208,7 @@ impl Service {
                     tx.add_refusals(agent_id, refused, seen.last_ms).await?;
                 }
             }
-            for (agent_id, new) in &calls {
-                self.write_calls(&mut tx, agent_id, new).await?;
-            }
+            tx.add_calls(&calls, self.limits.calls_per_agent).await?;
             self.commit(tx, rev).await?;
             metrics::counter!("kill_switch_agents_over_limit_total").increment(over_limit);
         }

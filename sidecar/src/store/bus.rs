@@ -30,8 +30,14 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    fn take(&self) -> Vec<FleetMessage> {
+    /// Takes the messages that wait.
+    pub(super) fn take(&self) -> Vec<FleetMessage> {
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns once messages have been published.
+    pub(super) async fn published(&self) {
+        self.published.notified().await;
     }
 }
 
@@ -46,7 +52,7 @@ impl EntryBus for InProcess {
     async fn receive(&self) -> Result<Vec<FleetMessage>> {
         let waiting = self.take();
         if waiting.is_empty() {
-            let _ = timeout(PATIENCE, self.published.notified()).await;
+            let _ = timeout(PATIENCE, self.published()).await;
             return Ok(self.take());
         }
         Ok(waiting)

@@ -1,136 +1,115 @@
 //! The table of calls: what filters report of guarded agents, so that it can be run through the detector again.
+//!
+//! A row has all that one worker reported within about a second. That makes a call much cheaper than a row of its own would.
 
-use agent_kill_switch::entries::{ITEM_BYTES, Item, VERSION};
+use std::collections::BTreeMap;
+
+use agent_kill_switch::entries::VERSION;
 use agent_kill_switch::wire::Counting;
 
-use super::statement::Argument;
-use super::{Result, Row, Statement, Store, StoreError, Tx};
-use crate::model::{Millis, StoredCall};
+use super::statement::{Argument, chunks};
+use super::{Result, Row, Statement, Store, Tx};
+use crate::model::CallBatch;
 
-/// Rows written by one statement. Each number of rows is another prepared statement, so there are only a few of them.
-const ROWS_PER_STATEMENT: usize = 20;
+/// Old calls are deleted each time that this fraction of those that are kept has been added.
+const TRIMS: u64 = 8;
 
-/// An encoded item.
-pub type ItemBytes = [u8; ITEM_BYTES];
-
-/// What is new about one agent.
-#[derive(Clone, Debug, Default)]
-pub struct NewCalls {
-    /// Calls, in the order of their arrival.
-    pub calls: Vec<NewCall>,
-    /// Answers to calls that were stored before.
-    pub answers: Vec<NewAnswer>,
+/// What has to be known of an agent before its calls are added.
+struct Known {
+    counting: String,
+    /// How many calls have been added so far.
+    total: u64,
 }
 
-/// A call that is not stored yet.
-#[derive(Clone, Debug)]
-pub struct NewCall {
-    /// The generation of the policy that was in force.
-    pub generation: u64,
-    /// The Envoy that reported it.
-    pub envoy: String,
-    /// The worker that reported it.
-    pub sender: String,
-    /// The number of the call among those of the worker.
-    pub number: u32,
-    /// When it came.
-    pub at_ms: Millis,
-    /// The call.
-    pub item: ItemBytes,
-    /// The answer to it, if it is known.
-    pub answer: Option<ItemBytes>,
-}
-
-/// An answer to a stored call.
-#[derive(Clone, Debug)]
-pub struct NewAnswer {
-    /// The worker that reported it.
-    pub sender: String,
-    /// The number of its call.
-    pub number: u32,
-    /// The answer.
-    pub item: ItemBytes,
-}
-
-fn call(row: &Row) -> Result<StoredCall> {
-    let answer: Option<Vec<u8>> = row.get("answer")?;
-    let answer = answer.map(|bytes| item("answer", &bytes)).transpose()?;
-    Ok(StoredCall {
+fn batch(row: &Row) -> Result<(Counting, CallBatch)> {
+    let batch = CallBatch {
         generation: row.integer("generation")?,
-        counting: row.word("counting", |word| word.parse().ok())?,
         envoy: row.text("envoy")?,
         sender: row.text("sender")?,
-        at_ms: row.integer("at_ms")?,
-        item: item("item", &row.get::<Vec<u8>>("item")?)?,
-        end: answer.map(|item| (item.call.answer, item.call.at_ms)),
-    })
-}
-
-fn item(column: &'static str, bytes: &[u8]) -> Result<Item> {
-    let decoded = bytes.try_into().ok().and_then(Item::decode);
-    decoded.ok_or_else(|| StoreError::Corrupt { column, value: format!("{} bytes that are no item", bytes.len()) })
+        sent_ms: row.integer("sent_ms")?,
+        arrived_ms: row.integer("arrived_ms")?,
+        calls: row.integer("calls")?,
+        items: row.get("items")?,
+    };
+    Ok((row.word("counting", |word| word.parse().ok())?, batch))
 }
 
 impl Store {
-    /// Returns the latest calls of an agent, in the order of their arrival. Those of another version are left out.
-    pub async fn calls(&self, agent_id: &str, limit: u32) -> Result<Vec<StoredCall>> {
+    /// Returns the stored calls of an agent in the order of their arrival, each with how repeats were counted. Those of
+    /// another version are left out.
+    pub async fn calls(&self, agent_id: &str) -> Result<Vec<(Counting, CallBatch)>> {
         let statement = Statement::new(
-            "SELECT generation, counting, envoy, sender, at_ms, item, answer FROM calls
-             WHERE agent_id = $1 AND version = $2 ORDER BY id DESC LIMIT $3",
+            "SELECT generation, counting, envoy, sender, sent_ms, arrived_ms, calls, items FROM calls
+             WHERE agent_id = $1 AND version = $2 ORDER BY id",
         );
-        let statement = statement.bind(agent_id).bind(u32::from(VERSION)).bind(limit);
-        self.database.reader().await?.rows(statement).await?.iter().rev().map(call).collect()
+        let statement = statement.bind(agent_id).bind(u32::from(VERSION));
+        self.database.reader().await?.rows(statement).await?.iter().map(batch).collect()
     }
 }
 
 impl Tx {
-    /// Adds calls and answers, and deletes all but the latest `keep` calls of the agent. At most twice as many are deleted
-    /// as are added: if `keep` was lowered, the rest is deleted little by little.
-    pub async fn add_calls(&mut self, agent_id: &str, new: &NewCalls, counting: Counting, keep: u32) -> Result<()> {
-        for chunk in new.calls.chunks(ROWS_PER_STATEMENT) {
-            let mut insert = Statement::new(
-                "INSERT INTO calls
-                     (agent_id, generation, version, counting, envoy, sender, number, at_ms, item, answer)
-                 VALUES",
-            );
-            for (index, call) in chunk.iter().enumerate() {
-                insert = if index == 0 { insert } else { insert.push(",") }.push_list([
+    /// Adds calls of agents that exist. Of each agent at least the latest `keep` calls are kept, and hardly more.
+    pub async fn add_calls(&mut self, new: &BTreeMap<String, Vec<CallBatch>>, keep: u32) -> Result<()> {
+        let known = self.known(new.keys().collect()).await?;
+        let (mut rows, mut old) = (Vec::new(), Vec::new());
+        // A part of what is kept, so that not every call costs a deletion.
+        let step = (u64::from(keep) / TRIMS).max(1);
+        for (agent_id, Known { counting, total: before }) in &known {
+            let mut total = *before;
+            for batch in new.get(agent_id).into_iter().flatten() {
+                total += batch.calls;
+                rows.push([
                     Argument::from(agent_id),
-                    call.generation.into(),
                     u32::from(VERSION).into(),
-                    counting.as_str().into(),
-                    (&call.envoy).into(),
-                    (&call.sender).into(),
-                    call.number.into(),
-                    call.at_ms.into(),
-                    call.item.as_slice().into(),
-                    call.answer.as_ref().map(<[u8; ITEM_BYTES]>::as_slice).into(),
+                    counting.into(),
+                    batch.generation.into(),
+                    (&batch.envoy).into(),
+                    (&batch.sender).into(),
+                    batch.sent_ms.into(),
+                    batch.arrived_ms.into(),
+                    batch.calls.into(),
+                    batch.items.as_slice().into(),
+                    total.into(),
                 ]);
             }
-            self.connection().run(insert.push("ON CONFLICT (agent_id, sender, number) DO NOTHING")).await?;
-        }
-        for chunk in new.answers.chunks(ROWS_PER_STATEMENT) {
-            let mut update = Statement::new("WITH late (sender, number, answer) AS (VALUES");
-            for (index, answer) in chunk.iter().enumerate() {
-                let row = [(&answer.sender).into(), answer.number.into(), answer.item.as_slice().into()];
-                update = if index == 0 { update } else { update.push(",") }.push_list(row);
+            if total / step > before / step {
+                old.push((agent_id, total.saturating_sub(keep.into())));
             }
-            let update = update.push(") UPDATE calls SET answer = late.answer FROM late").push_bind(
-                "WHERE calls.agent_id = ? AND calls.sender = late.sender AND calls.number = late.number",
-                agent_id,
+        }
+        for rows in chunks(rows) {
+            let insert = Statement::new(
+                "INSERT INTO calls
+                     (agent_id, version, counting, generation, envoy, sender, sent_ms, arrived_ms, calls, items, total)
+                 VALUES",
             );
-            self.connection().run(update).await?;
+            self.connection().run(insert.push_lists(rows)).await?;
         }
-        if new.calls.is_empty() {
-            return Ok(());
+        for (agent_id, total) in old {
+            // If `keep` was lowered, the rest is deleted little by little.
+            let trim = Statement::new(
+                "DELETE FROM calls WHERE id IN
+                     (SELECT id FROM calls WHERE agent_id = $1 AND total <= $2 ORDER BY total LIMIT $3)",
+            );
+            self.connection().run(trim.bind(agent_id).bind(total).bind(4 * step)).await?;
         }
-        let trim = Statement::new(
-            "DELETE FROM calls WHERE id IN (SELECT id FROM calls WHERE agent_id = $1 AND id <=
-                 (SELECT id FROM calls WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)
-             ORDER BY id LIMIT $3)",
-        );
-        let at_most = 2 * new.calls.len() as u64;
-        self.connection().run(trim.bind(agent_id).bind(keep).bind(at_most)).await.map(drop)
+        Ok(())
+    }
+
+    /// Returns what is known of those agents that exist.
+    async fn known(&mut self, agent_ids: Vec<&String>) -> Result<BTreeMap<String, Known>> {
+        let mut known = BTreeMap::new();
+        for ids in chunks(agent_ids) {
+            let select = Statement::new(
+                "SELECT agent_id, counting,
+                     COALESCE((SELECT MAX(total) FROM calls WHERE calls.agent_id = agents.agent_id), 0) AS total
+                 FROM agents WHERE NOT deleted AND agent_id IN",
+            );
+            for row in self.connection().rows(select.push_list(ids.into_iter().map(Argument::from))).await? {
+                let agent = Known { counting: row.text("counting")?, total: row.integer("total")? };
+                known.insert(row.text("agent_id")?, agent);
+            }
+        }
+        Ok(known)
     }
 
     /// Deletes every call of an agent.

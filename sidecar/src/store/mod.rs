@@ -42,7 +42,6 @@ pub use access::Session;
 pub use agents::AgentQuery;
 pub use alerts::DeliveryQuery;
 pub use bus::{EntryBus, InProcess};
-pub use calls::{ItemBytes, NewAnswer, NewCall, NewCalls};
 pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
@@ -174,7 +173,7 @@ impl Tx {
                 Some(expiry.scores_before_ms),
             ),
             (
-                "DELETE FROM calls WHERE id IN (SELECT id FROM calls WHERE at_ms < $1 LIMIT $2)",
+                "DELETE FROM calls WHERE id IN (SELECT id FROM calls WHERE arrived_ms < $1 LIMIT $2)",
                 Some(expiry.scores_before_ms),
             ),
             (

@@ -2,11 +2,9 @@
 
 use agent_kill_switch::wire::{ScoreSample, Signals};
 
+use super::statement::{Argument, chunks};
 use super::{Result, Row, Statement, Store, Tx};
 use crate::model::Millis;
-
-/// Scores written by one statement. Each number of rows is another prepared statement, so there are only a few of them.
-const SCORES_PER_STATEMENT: usize = 20;
 
 fn score(row: &Row) -> Result<ScoreSample> {
     Ok(ScoreSample {
@@ -41,19 +39,12 @@ impl Tx {
     /// Appends scores and deletes all but the latest `keep` scores of the agent. At most twice as many are
     /// deleted as are appended: if `keep` was lowered, the rest is deleted little by little.
     pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
-        // Several rows per statement: with PostgreSQL each statement costs a round trip, while every other writer
-        // waits.
-        for chunk in scores.chunks(SCORES_PER_STATEMENT) {
-            let mut insert = Statement::new(
-                "INSERT INTO scores
-                     (agent_id, at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls,
-                      failures_in_a_row, repeated_steps)
-                 VALUES",
-            );
-            for (index, sample) in chunk.iter().enumerate() {
+        let rows: Vec<_> = scores
+            .iter()
+            .map(|sample| {
                 let signals = &sample.signals;
-                insert = if index == 0 { insert } else { insert.push(",") }.push_list([
-                    agent_id.into(),
+                [
+                    Argument::from(agent_id),
                     sample.at_ms.into(),
                     sample.sequence.into(),
                     sample.score.into(),
@@ -62,9 +53,17 @@ impl Tx {
                     signals.repeated_tool_calls.into(),
                     signals.failures_in_a_row.into(),
                     signals.repeated_steps.into(),
-                ]);
-            }
-            self.connection().run(insert).await?;
+                ]
+            })
+            .collect();
+        for rows in chunks(rows) {
+            let insert = Statement::new(
+                "INSERT INTO scores
+                     (agent_id, at_ms, sequence, score, similar_prompts, similar_responses, repeated_tool_calls,
+                      failures_in_a_row, repeated_steps)
+                 VALUES",
+            );
+            self.connection().run(insert.push_lists(rows)).await?;
         }
         let trim = Statement::new(
             "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND (at_ms, sequence, id) <=

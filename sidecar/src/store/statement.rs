@@ -73,6 +73,12 @@ impl Statement {
         self
     }
 
+    /// Appends lists of arguments in parentheses, with commas between them.
+    pub(super) fn push_lists<const N: usize>(self, lists: impl IntoIterator<Item = [Argument; N]>) -> Self {
+        let push = |(statement, comma): (Self, &'static str), list| (statement.push(comma).push_list(list), ",");
+        lists.into_iter().fold((self, ""), push).0
+    }
+
     fn append(&mut self, sql: &str) {
         let text = self.sql.to_mut();
         text.push(' ');
@@ -100,6 +106,16 @@ impl Statement {
     }
 }
 
+/// Splits what one kind of statement is about. A statement has 1, 2, 4, 8, 16 or 32 of them: with several, fewer statements
+/// wait for the database, and each number of them is a prepared statement of its own.
+pub(super) fn chunks<T>(mut all: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    std::iter::from_fn(move || {
+        let length = 1 << all.len().min(32).checked_ilog2()?;
+        let rest = all.split_off(length);
+        Some(std::mem::replace(&mut all, rest))
+    })
+}
+
 /// Implements the conversion of each type to an [`Argument`].
 macro_rules! impl_from {
     ($($type:ty: $value:ident => $argument:expr;)*) => {
@@ -125,4 +141,18 @@ impl_from! {
     u32: integer => u64::from(integer).into();
     f64: real => Self::Real(real);
     bool: boolean => Self::Boolean(boolean);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_few_lengths_and_keep_the_order() {
+        let all: Vec<u32> = (0..75).collect();
+        let split: Vec<_> = chunks(all.clone()).collect();
+        assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [32, 32, 8, 2, 1]);
+        assert_eq!(split.concat(), all);
+        assert_eq!(chunks(Vec::<u32>::new()).count(), 0);
+    }
 }

@@ -12,8 +12,10 @@ use kill_switch::store::Store;
 use serde_json::{Value, json};
 
 use crate::dashboard::Visitor;
+use crate::store::open_postgres;
 use crate::support::fleet::{on_both_databases, sidecar_over};
-use crate::support::{Sidecar, VIEWER, assert_members, kill_with};
+use crate::support::postgres::{count, database};
+use crate::support::{Sidecar, VIEWER, assert_members, eventually, kill_with};
 
 /// The calls after which one Envoy that sees everything stops the loop.
 const ALONE: u32 = 6;
@@ -156,6 +158,33 @@ async fn a_block_of_the_whole_agent_ends_the_evidence_of_all_its_conversations(s
     merge(&sidecar).await;
     calls(&sidecar, 10..10 + ALONE - 1, 1, Kind::Common).await;
     assert_eq!(sidecar.api.events("event_type=blocked").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_replica_that_is_alone_keeps_calls_out_of_the_exchange_table_until_another_one_starts() {
+    let Some(url) = database().await else { return };
+    let first = guarded(open_postgres(&url).await, json!({"action": "observe"})).await;
+    let passes_on = async || {
+        let before = count(&url, "SELECT COALESCE(MAX(id), 0) FROM fleet_messages").await;
+        calls(&first, 0..1, 1, Kind::Common).await;
+        let rows = format!("SELECT count(*) FROM fleet_messages WHERE id > {before} AND messages <> '[]'");
+        count(&url, &rows).await > 0
+    };
+    assert!(passes_on().await, "at first there may be others");
+    eventually("the replica finds out that it is alone", || async { !passes_on().await }).await;
+    let seen_by =
+        async |replica: &Sidecar| replica.api.get("/v1/agents/bot/fleet").await.ok()["envoys"][0]["envoy"].clone();
+    assert_eq!(seen_by(&first).await, "edge-0", "its calls are merged all the same");
+
+    let second = sidecar_over(open_postgres(&url).await, Limits::default()).await;
+    eventually("the first replica hears of the second, which hears of a call", || async {
+        second.service.merge_entries().await.unwrap();
+        passes_on().await && {
+            second.service.merge_entries().await.unwrap();
+            seen_by(&second).await == "edge-0"
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

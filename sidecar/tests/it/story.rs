@@ -117,7 +117,7 @@ async fn the_latest_calls_are_kept_and_a_deleted_agent_has_none(store: Arc<Store
         sidecar.api.guarded(id).await;
     }
     let kept = async |id: &str| {
-        let calls = store.calls(id, 100).await.unwrap();
+        let calls = sidecar.service.stored_calls(id).await.unwrap();
         calls.iter().map(|call| call.item.number).collect::<Vec<_>>()
     };
     for number in 1..=9 {
@@ -196,7 +196,7 @@ async fn a_call_that_is_reported_to_one_of_two_replicas_is_stored_once(store: Ar
         replica.service.merge_entries().await.unwrap();
         replica.service.write_observations().await.unwrap();
     }
-    let calls = store.calls("bot", 100).await.unwrap();
+    let calls = sidecar.service.stored_calls("bot").await.unwrap();
     let numbers: Vec<_> = calls.iter().map(|call| (call.item.number, call.end.is_some())).collect();
     assert_eq!(numbers, [(1, true), (2, true), (3, true), (4, true)]);
 }

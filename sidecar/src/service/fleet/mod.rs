@@ -32,8 +32,8 @@ mod reported;
 
 use agent::{SERVING_MS, Trip};
 use merger::Merger;
-pub(super) use reported::at_ms;
-use reported::{Reported, items};
+use reported::Reported;
+pub(super) use reported::{at_ms, items};
 
 /// How often a replica passes on what Envoys have reported to it.
 pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(100);

@@ -57,7 +57,7 @@ pub(in crate::service) fn at_ms(arrived_ms: Millis, sent_ms: Millis, envoy_ms: M
 }
 
 /// Splits the items of a report. Items of an unknown kind are left out.
-pub(super) fn items(bytes: &[u8]) -> Vec<Item> {
+pub(in crate::service) fn items(bytes: &[u8]) -> Vec<Item> {
     bytes.as_chunks::<ITEM_BYTES>().0.iter().filter_map(Item::decode).collect()
 }
 

@@ -36,8 +36,7 @@ pub(in crate::service) struct History {
 impl Service {
     /// Reads the stored calls of an agent.
     pub(in crate::service) async fn history(&self, agent_id: &str) -> Result<History> {
-        let limit = self.limits.calls_per_agent;
-        let calls = self.store.calls(agent_id, limit).await?;
+        let calls = self.stored_calls(agent_id).await?;
         let query = EventQuery {
             range: EventRange::Before(None),
             agent_id: Some(agent_id.to_owned()),
@@ -49,7 +48,7 @@ impl Service {
         let events = self.store.events(&query).await?;
         let is_change = |event: &&Event| event.body.event_type == EventType::PolicyChanged;
         let changed_ms = events.iter().find(is_change).map_or(0, |event| event.body.at_ms);
-        let is_full = calls.len() >= limit as usize;
+        let is_full = calls.len() >= self.limits.calls_per_agent as usize;
         let mut history = History {
             ordered: Ordered::new(calls),
             names: ToolNames::new(),

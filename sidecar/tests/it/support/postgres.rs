@@ -29,6 +29,14 @@ pub async fn execute(url: &str, sql: &str) {
     connection.close().await.unwrap();
 }
 
+/// Returns the number that a query selects.
+pub async fn count(url: &str, sql: &str) -> i64 {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let count = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    count
+}
+
 fn with_tls() -> Option<Postgres> {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     Postgres::start(Some((&made.cert.pem(), &made.signing_key.serialize_pem())))
