@@ -55,19 +55,18 @@ impl Item {
         bytes.extend_from_slice(&entry::encode(&self.call, Sequence(0)));
     }
 
+    /// Returns what an encoded item is about, or `None` if it is of an unknown kind.
+    pub fn kind(bytes: &[u8; ITEM_BYTES]) -> Option<Kind> {
+        [Kind::Common, Kind::Conversation, Kind::Answer].into_iter().find(|kind| Some(&(*kind as u8)) == bytes.first())
+    }
+
     /// Decodes an item. Returns `None` if it is of an unknown kind.
     pub fn decode(bytes: &[u8; ITEM_BYTES]) -> Option<Self> {
         let number = bytes.get(NUMBER..)?.first_chunk()?;
         let half_points = bytes.get(SCORE..)?.first_chunk()?;
         let treatment = Treatment::from_code(*bytes.get(TREATMENT)?);
-        let kind = match bytes.first()? {
-            0 => Kind::Common,
-            1 => Kind::Conversation,
-            2 => Kind::Answer,
-            _ => return None,
-        };
         Some(Self {
-            kind,
+            kind: Self::kind(bytes)?,
             number: u32::from_le_bytes(*number),
             half_points: u16::from_le_bytes(*half_points),
             call: Call { treatment, ..Entry(bytes.get(CALL..)?.first_chunk()?).call() },
@@ -86,19 +85,22 @@ pub fn base64(bytes: &[u8]) -> String {
 #[inline(never)]
 pub fn append_base64(bytes: &[u8], text: &mut Vec<u8>) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    // The last `count` bits of these have not been written yet.
-    let (mut bits, mut count) = (0u32, 0);
-    for byte in bytes {
-        bits = bits << 8 | u32::from(*byte);
-        count += 8;
-        while count >= 6 {
-            count -= 6;
-            text.extend(ALPHABET.get((bits >> count) as usize & 63));
-        }
+    let digit = |bits: u32| ALPHABET.get(bits as usize & 63).copied().unwrap_or_default();
+    let digits = |bits: u32| [digit(bits >> 18), digit(bits >> 12), digit(bits >> 6), digit(bits)];
+    let (threes, rest) = bytes.as_chunks::<3>();
+    for [first, second, third] in threes {
+        text.extend_from_slice(&digits(u32::from_be_bytes([0, *first, *second, *third])));
     }
-    if count > 0 {
-        text.extend(ALPHABET.get((bits << (6 - count)) as usize & 63));
-        text.extend_from_slice(if count == 2 { b"==" } else { b"=" });
+    match rest {
+        [first] => {
+            let [a, b, ..] = digits(u32::from_be_bytes([0, *first, 0, 0]));
+            text.extend_from_slice(&[a, b, b'=', b'=']);
+        }
+        [first, second] => {
+            let [a, b, c, _] = digits(u32::from_be_bytes([0, *first, *second, 0]));
+            text.extend_from_slice(&[a, b, c, b'=']);
+        }
+        _ => {}
     }
 }
 

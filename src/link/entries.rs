@@ -11,6 +11,7 @@ use super::backoff::Backoff;
 use crate::detect::score::Score;
 use crate::detect::window::Call;
 use crate::entries::{ITEM_BYTES, Item, Kind, VERSION, append_base64};
+use crate::fingerprint::hash_bytes;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
 use crate::turn::Answer;
@@ -33,6 +34,8 @@ const UNKNOWN_MS: u64 = 60_000;
 
 /// The calls and answers of one agent.
 struct Pending {
+    /// The hash of the id, by which the agent is found among the others.
+    hash: u64,
     agent_id: String,
     generation: u64,
     bytes: Vec<u8>,
@@ -91,8 +94,9 @@ impl EntryBuffer {
         }
         self.bytes += ITEM_BYTES;
         self.items += 1;
+        let hash = hash_bytes(agent_id.as_bytes());
         for agent in self.agents.iter_mut().rev() {
-            if agent.generation == generation && agent.agent_id == agent_id {
+            if agent.hash == hash && agent.generation == generation && agent.agent_id == agent_id {
                 item.encode(&mut agent.bytes);
                 return true;
             }
@@ -100,7 +104,7 @@ impl EntryBuffer {
         let mut bytes = Vec::with_capacity(4 * ITEM_BYTES);
         item.encode(&mut bytes);
         self.bytes += agent_id.len();
-        self.agents.push(Pending { agent_id: agent_id.to_owned(), generation, bytes });
+        self.agents.push(Pending { hash, agent_id: agent_id.to_owned(), generation, bytes });
         true
     }
 
@@ -123,7 +127,7 @@ impl EntryBuffer {
         );
         let mut json = head.into_bytes();
         let mut before = "";
-        for Pending { agent_id, generation, bytes } in &self.agents {
+        for Pending { agent_id, generation, bytes, .. } in &self.agents {
             let agent = format!("{before}{{\"agent_id\":\"{agent_id}\",\"generation\":{generation},\"entries\":\"");
             json.extend_from_slice(agent.as_bytes());
             append_base64(bytes, &mut json);

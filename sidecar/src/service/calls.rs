@@ -58,7 +58,8 @@ impl CallCollector {
         let mut pending = self.pending();
         for agent in &report.agents {
             let bytes = STANDARD.decode(&agent.entries).unwrap_or_default();
-            let items = items(&bytes);
+            let is_known = |item: &&[u8; ITEM_BYTES]| Item::kind(item).is_some();
+            let items: Vec<_> = bytes.as_chunks().0.iter().filter(is_known).collect();
             if pending.count + items.len() > MAX_PENDING {
                 metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
                 continue;
@@ -76,8 +77,8 @@ impl CallCollector {
             });
             (batch.sent_ms, batch.arrived_ms) = (report.sent_ms, arrived_ms);
             for item in items {
-                batch.calls += u64::from(item.kind != Kind::Answer);
-                item.encode(&mut batch.items);
+                batch.calls += u64::from(Item::kind(item) != Some(Kind::Answer));
+                batch.items.extend_from_slice(item);
             }
         }
     }

@@ -185,7 +185,7 @@ impl Service {
             rev = tx.save_agent(agent).await?;
             agent.rev = rev;
         }
-        tx.touch_agent(agent.id(), decision.detected_ms, decision.detected_ms).await?;
+        tx.touch_agents(vec![(agent.id(), decision.detected_ms, decision.detected_ms)]).await?;
         Ok(rev)
     }
 

@@ -124,7 +124,8 @@ impl Service {
             let pending = self.observations.pending();
             ids.iter().copied().filter(|id| !pending.contains_key(*id)).collect()
         };
-        let existing = if unseen.is_empty() { HashSet::new() } else { self.store.existing_agents(&unseen).await? };
+        let existing =
+            if unseen.is_empty() { HashSet::new() } else { self.store.existing_agents(unseen.clone()).await? };
         let unknown: HashSet<_> = unseen.into_iter().filter(|id| !existing.contains(id)).collect();
         let discovered = if unknown.is_empty() { 0 } else { self.store.discovered_agents().await? };
         let room = self.limits.max_discovered_agents.saturating_sub(discovered);
@@ -186,26 +187,33 @@ impl Service {
                 return self.write_answer_loops().await;
             }
             let mut tx = self.store.begin().await?;
-            let (mut rev, mut over_limit, mut creation) = (0, 0, None);
-            for (agent_id, seen) in &batch {
-                match self.ensure_exists(&mut tx, agent_id, &mut creation).await? {
-                    Existence::Known => {}
-                    Existence::Created(created) => rev = created,
-                    Existence::OverLimit => {
-                        over_limit += 1;
-                        continue;
+            let existing = tx.existing_agents(batch.keys().map(String::as_str).collect()).await?;
+            let (mut rev, mut over_limit, mut creation, mut seen) = (0, 0, None, Vec::new());
+            for (agent_id, pending) in &batch {
+                let agent_id = agent_id.as_str();
+                if !existing.contains(agent_id) {
+                    match self.create(&mut tx, agent_id, &mut creation).await? {
+                        Some(created) => rev = created,
+                        None => {
+                            over_limit += 1;
+                            continue;
+                        }
                     }
                 }
-                tx.touch_agent(agent_id, seen.first_ms, seen.last_ms).await?;
-                if !seen.scores.is_empty() {
-                    tx.append_scores(agent_id, &seen.scores, self.limits.scores_per_agent).await?;
-                }
-                for day in &seen.days {
+                seen.push((agent_id, pending));
+            }
+            tx.touch_agents(seen.iter().map(|(id, pending)| (*id, pending.first_ms, pending.last_ms)).collect())
+                .await?;
+            let scores = seen.iter().map(|(id, pending)| (*id, pending.scores.as_slice()));
+            let scores: Vec<_> = scores.filter(|(_, scores)| !scores.is_empty()).collect();
+            tx.append_scores(&scores, self.limits.scores_per_agent).await?;
+            for (agent_id, pending) in seen {
+                for day in &pending.days {
                     tx.add_usage(agent_id, day).await?;
                 }
-                let refused: u64 = seen.days.iter().map(|day| day.refused).sum();
+                let refused: u64 = pending.days.iter().map(|day| day.refused).sum();
                 if refused > 0 {
-                    tx.add_refusals(agent_id, refused, seen.last_ms).await?;
+                    tx.add_refusals(agent_id, refused, pending.last_ms).await?;
                 }
             }
             tx.add_calls(&calls, self.limits.calls_per_agent).await?;
@@ -214,14 +222,10 @@ impl Service {
         }
     }
 
-    /// Creates the agent if it does not exist. The first agent that does not reads what creating agents needs: the limit is
-    /// checked again, because other replicas create agents too.
-    async fn ensure_exists(&self, tx: &mut Tx, agent_id: &str, creation: &mut Option<Creation>) -> Result<Existence> {
-        let former_generation = match tx.agent(agent_id).await? {
-            Some(agent) if !agent.deleted => return Ok(Existence::Known),
-            Some(tombstone) => Some(tombstone.policy.generation),
-            None => None,
-        };
+    /// Creates an agent that does not exist, and returns its revision, or `None` if traffic may create no more. The first
+    /// agent reads what creating agents needs: the limit is checked again, because other replicas create agents too.
+    async fn create(&self, tx: &mut Tx, agent_id: &str, creation: &mut Option<Creation>) -> Result<Option<u64>> {
+        let tombstone = tx.agent(agent_id).await?;
         let creation = match creation {
             Some(creation) => creation,
             None => {
@@ -230,13 +234,13 @@ impl Service {
             }
         };
         if creation.room == 0 {
-            return Ok(Existence::OverLimit);
+            return Ok(None);
         }
         creation.room -= 1;
-        let mut agent = Agent::new(agent_id, next_generation(former_generation));
+        let mut agent = Agent::new(agent_id, next_generation(tombstone.map(|agent| agent.policy.generation)));
         agent.discovered = true;
         govern_new(&mut agent, &creation.rules);
-        Ok(Existence::Created(tx.save_agent(&agent).await?))
+        Ok(Some(tx.save_agent(&agent).await?))
     }
 }
 
@@ -245,11 +249,4 @@ struct Creation {
     /// How many agents traffic may still create.
     room: u64,
     rules: Vec<PolicyRule>,
-}
-
-enum Existence {
-    Known,
-    /// The agent was created with this revision.
-    Created(u64),
-    OverLimit,
 }

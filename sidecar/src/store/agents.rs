@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
 use serde_json::json;
 
+use super::statement::{Argument, chunks};
 use super::{Connection, Dialect, Result, Row, Statement, Store, Tx};
 use crate::model::{Agent, Millis};
 
@@ -107,17 +108,8 @@ impl Store {
     }
 
     /// Returns those of the ids that belong to an agent. Tombstones do not count.
-    pub async fn existing_agents<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
-        let mut existing = HashSet::new();
-        let mut reader = self.database.reader().await?;
-        // One statement per id: a list of varying length would be another prepared statement for each length.
-        for id in ids {
-            let statement = Statement::new("SELECT agent_id FROM agents WHERE agent_id = $1 AND NOT deleted").bind(*id);
-            if reader.optional_row(statement).await?.is_some() {
-                existing.insert(*id);
-            }
-        }
-        Ok(existing)
+    pub async fn existing_agents<'a>(&self, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+        existing_agents(self.database.reader().await?.as_mut(), ids).await
     }
 
     /// Counts the agents that only traffic created.
@@ -127,6 +119,11 @@ impl Store {
 }
 
 impl Tx {
+    /// Returns those of the ids that belong to an agent. Tombstones do not count.
+    pub async fn existing_agents<'a>(&mut self, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+        existing_agents(self.connection(), ids).await
+    }
+
     /// Returns an agent or its tombstone.
     pub async fn agent(&mut self, agent_id: &str) -> Result<Option<Agent>> {
         let statement = select("WHERE agent_id = $1").bind(agent_id);
@@ -200,16 +197,21 @@ impl Tx {
         Ok(rev)
     }
 
-    /// Extends the time from `first_seen` to `last_seen` so that it includes `first_ms` and `last_ms`. The revision
+    /// Extends the time from `first_seen` to `last_seen` of each agent so that it includes both given times. The revision
     /// stays the same, because filters need not be told.
-    pub async fn touch_agent(&mut self, agent_id: &str, first_ms: Millis, last_ms: Millis) -> Result<()> {
-        // The comparisons are neither true nor false for null, so a null is replaced.
-        let statement = Statement::new(
-            "UPDATE agents SET first_seen_ms = CASE WHEN first_seen_ms < $2 THEN first_seen_ms ELSE $2 END,
-                 last_seen_ms = CASE WHEN last_seen_ms > $3 THEN last_seen_ms ELSE $3 END
-             WHERE agent_id = $1",
-        );
-        self.connection().run(statement.bind(agent_id).bind(first_ms).bind(last_ms)).await.map(drop)
+    pub async fn touch_agents(&mut self, seen: Vec<(&str, Millis, Millis)>) -> Result<()> {
+        for seen in chunks(seen) {
+            let rows = seen.into_iter().map(|(id, first_ms, last_ms)| [id.into(), first_ms.into(), last_ms.into()]);
+            // The comparisons are neither true nor false for null, so a null is replaced.
+            let update = Statement::new("WITH seen (id, first_ms, last_ms) AS (VALUES").push_lists(rows).push(
+                ") UPDATE agents SET
+                     first_seen_ms = CASE WHEN first_seen_ms < seen.first_ms THEN first_seen_ms ELSE seen.first_ms END,
+                     last_seen_ms = CASE WHEN last_seen_ms > seen.last_ms THEN last_seen_ms ELSE seen.last_ms END
+                 FROM seen WHERE agents.agent_id = seen.id",
+            );
+            self.connection().run(update).await?;
+        }
+        Ok(())
     }
 
     /// Counts the agents that only traffic created.
@@ -217,6 +219,17 @@ impl Tx {
         let dialect = self.dialect;
         discovered_agents(self.connection(), dialect).await
     }
+}
+
+async fn existing_agents<'a>(connection: &mut dyn Connection, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+    let mut existing = HashSet::new();
+    for ids in chunks(ids.clone()) {
+        let select = Statement::new("SELECT agent_id FROM agents WHERE NOT deleted AND agent_id IN");
+        for row in connection.rows(select.push_list(ids.into_iter().map(Argument::from))).await? {
+            existing.insert(row.text("agent_id")?);
+        }
+    }
+    Ok(ids.into_iter().filter(|id| existing.contains(*id)).collect())
 }
 
 async fn discovered_agents(connection: &mut dyn Connection, dialect: &Dialect) -> Result<u64> {

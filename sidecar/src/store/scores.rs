@@ -36,26 +36,24 @@ impl Store {
 }
 
 impl Tx {
-    /// Appends scores and deletes all but the latest `keep` scores of the agent. At most twice as many are
+    /// Appends scores of agents and deletes all but the latest `keep` scores of each of them. At most twice as many are
     /// deleted as are appended: if `keep` was lowered, the rest is deleted little by little.
-    pub async fn append_scores(&mut self, agent_id: &str, scores: &[ScoreSample], keep: u32) -> Result<()> {
-        let rows: Vec<_> = scores
-            .iter()
-            .map(|sample| {
-                let signals = &sample.signals;
-                [
-                    Argument::from(agent_id),
-                    sample.at_ms.into(),
-                    sample.sequence.into(),
-                    sample.score.into(),
-                    signals.similar_prompts.into(),
-                    signals.similar_responses.into(),
-                    signals.repeated_tool_calls.into(),
-                    signals.failures_in_a_row.into(),
-                    signals.repeated_steps.into(),
-                ]
-            })
-            .collect();
+    pub async fn append_scores(&mut self, new: &[(&str, &[ScoreSample])], keep: u32) -> Result<()> {
+        let row = |agent_id: &str, sample: &ScoreSample| {
+            let signals = &sample.signals;
+            [
+                Argument::from(agent_id),
+                sample.at_ms.into(),
+                sample.sequence.into(),
+                sample.score.into(),
+                signals.similar_prompts.into(),
+                signals.similar_responses.into(),
+                signals.repeated_tool_calls.into(),
+                signals.failures_in_a_row.into(),
+                signals.repeated_steps.into(),
+            ]
+        };
+        let rows = new.iter().flat_map(|(id, scores)| scores.iter().map(|sample| row(id, sample))).collect();
         for rows in chunks(rows) {
             let insert = Statement::new(
                 "INSERT INTO scores
@@ -65,13 +63,16 @@ impl Tx {
             );
             self.connection().run(insert.push_lists(rows)).await?;
         }
-        let trim = Statement::new(
-            "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND (at_ms, sequence, id) <=
-                 (SELECT at_ms, sequence, id FROM scores WHERE agent_id = $1
-                  ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT 1 OFFSET $2)
-             ORDER BY at_ms, sequence, id LIMIT $3)",
-        );
-        let at_most = 2 * scores.len() as u64;
-        self.connection().run(trim.bind(agent_id).bind(keep).bind(at_most)).await.map(drop)
+        for (agent_id, scores) in new {
+            let trim = Statement::new(
+                "DELETE FROM scores WHERE id IN (SELECT id FROM scores WHERE agent_id = $1 AND (at_ms, sequence, id) <=
+                     (SELECT at_ms, sequence, id FROM scores WHERE agent_id = $1
+                      ORDER BY at_ms DESC, sequence DESC, id DESC LIMIT 1 OFFSET $2)
+                 ORDER BY at_ms, sequence, id LIMIT $3)",
+            );
+            let at_most = 2 * scores.len() as u64;
+            self.connection().run(trim.bind(*agent_id).bind(keep).bind(at_most)).await?;
+        }
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ async fn fill(dir: &Path) {
     let signals = Signals { similar_prompts: 1, ..Signals::default() };
     let scores = vec![ScoreSample { at_ms: START_MS - 30 * 24 * 3_600_000, sequence: 0, score: 1.0, signals }; SCORES];
     let mut tx = store.begin().await.unwrap();
-    tx.append_scores("a", &scores, u32::MAX).await.unwrap();
+    tx.append_scores(&[("a", &scores)], u32::MAX).await.unwrap();
     tx.commit().await.unwrap();
     store.close().await;
 }
@@ -68,7 +68,7 @@ async fn scores_beyond_a_lowered_limit_are_deleted_little_by_little() {
     let new = store.scores("a", 0, 10).await.unwrap();
     for round in 1..=3 {
         let mut tx = store.begin().await.unwrap();
-        tx.append_scores("a", &new, 100).await.unwrap();
+        tx.append_scores(&[("a", &new)], 100).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(scores(&store).await, SCORES - round * new.len());
     }

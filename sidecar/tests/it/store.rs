@@ -255,7 +255,7 @@ async fn agents_are_listed_in_order_filtered_and_paged(store: Arc<Store>) {
 async fn first_seen_and_last_seen_only_move_apart(store: Arc<Store>) {
     save(&store, &[Agent::new("a", 1)]).await;
     for (at, first, last) in [(50, 50, 50), (70, 50, 70), (60, 50, 70), (40, 40, 70)] {
-        commit(&store, async |tx| tx.touch_agent("a", at, at).await.unwrap()).await;
+        commit(&store, async |tx| tx.touch_agents(vec![("a", at, at)]).await.unwrap()).await;
         let agent = store.agent("a").await.unwrap().unwrap();
         assert_eq!((agent.first_seen_ms, agent.last_seen_ms), (Some(first), Some(last)), "seen at {at}");
     }
@@ -320,9 +320,9 @@ fn samples(scores: std::ops::Range<u32>, at_ms: u64) -> Vec<ScoreSample> {
 
 async fn only_the_latest_scores_are_kept(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    tx.append_scores("a", &samples(0..8, 100), 10).await.unwrap();
-    tx.append_scores("b", &samples(0..3, 100), 10).await.unwrap();
-    tx.append_scores("a", &samples(8..15, 200), 10).await.unwrap();
+    tx.append_scores(&[("a", &samples(0..8, 100))], 10).await.unwrap();
+    tx.append_scores(&[("b", &samples(0..3, 100))], 10).await.unwrap();
+    tx.append_scores(&[("a", &samples(8..15, 200))], 10).await.unwrap();
     tx.commit().await.unwrap();
     let (five, rest) = (samples(5..8, 100), samples(8..15, 200));
     assert_eq!(store.scores("a", 0, 100).await.unwrap(), [five, rest.clone()].concat());
@@ -333,8 +333,12 @@ async fn only_the_latest_scores_are_kept(store: Arc<Store>) {
 
 async fn scores_are_in_the_order_of_the_calls(store: Arc<Store>) {
     let mut tx = store.begin().await.unwrap();
-    tx.append_scores("a", &[samples(2..3, 100), samples(4..5, 100), samples(5..6, 101)].concat(), 4).await.unwrap();
-    tx.append_scores("a", &[samples(1..2, 100), samples(3..4, 100), samples(9..10, 99)].concat(), 4).await.unwrap();
+    tx.append_scores(&[("a", &[samples(2..3, 100), samples(4..5, 100), samples(5..6, 101)].concat())], 4)
+        .await
+        .unwrap();
+    tx.append_scores(&[("a", &[samples(1..2, 100), samples(3..4, 100), samples(9..10, 99)].concat())], 4)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     let expected = [samples(2..5, 100), samples(5..6, 101)].concat();
     assert_eq!(store.scores("a", 0, 100).await.unwrap(), expected, "the oldest calls made room");
@@ -365,7 +369,7 @@ async fn only_what_has_expired_is_deleted(store: Arc<Store>) {
     for at_ms in [10, 20] {
         let id = tx.append_event(&event("a", EventType::KillSwitch, at_ms)).await.unwrap();
         tx.enqueue_alert(id, at_ms, at_ms + 100).await.unwrap();
-        tx.append_scores("a", &samples(0..1, at_ms), 10).await.unwrap();
+        tx.append_scores(&[("a", &samples(0..1, at_ms))], 10).await.unwrap();
     }
     for told_until_ms in [10, 20] {
         let key = told_until_ms.to_string();

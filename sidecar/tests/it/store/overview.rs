@@ -102,10 +102,10 @@ pub async fn agents_close_to_their_threshold_come_first(store: Arc<Store>) {
     let sample = |at_ms, score| ScoreSample { at_ms, sequence: 0, score, signals: Signals::default() };
     commit(&store, async |tx| {
         for (id, seen_ms, score) in [("silent", 900, 9.9), ("low", 1_500, 4.0), ("high", 1_400, 9.0)] {
-            tx.touch_agent(id, seen_ms, seen_ms).await.unwrap();
-            tx.append_scores(id, &[sample(1, 20.0), sample(2, score)], 10).await.unwrap();
+            tx.touch_agents(vec![(id, seen_ms, seen_ms)]).await.unwrap();
+            tx.append_scores(&[(id, &[sample(1, 20.0), sample(2, score)])], 10).await.unwrap();
         }
-        tx.touch_agent("busy", 1_600, 1_600).await.unwrap();
+        tx.touch_agents(vec![("busy", 1_600, 1_600)]).await.unwrap();
     })
     .await;
     let ranked = store.ranked_agents(1_000, 10).await.unwrap();
