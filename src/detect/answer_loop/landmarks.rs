@@ -144,7 +144,7 @@ impl Sampler<'_> {
     fn skip_space(&self, mut at: usize) -> usize {
         loop {
             at += match self.text.get(at..) {
-                Some([..=b' ', ..]) => 1,
+                Some([(..=b' '), ..]) => 1,
                 Some([b'\\', b'n' | b't' | b'r' | b'b' | b'f', ..]) => 2,
                 _ => return at,
             }
