@@ -16,10 +16,8 @@ CREATE TABLE calls (
     -- When the latest report was sent, by the clock of the Envoy, and when it arrived.
     sent_ms     INTEGER NOT NULL,
     arrived_ms  INTEGER NOT NULL,
-    -- How many of the items are calls. The others are answers.
-    calls       INTEGER NOT NULL,
     items       BLOB    NOT NULL,
-    -- How many calls of the agent have been stored up to this row.
+    -- How many calls of the agent have been stored up to now, those of this second included.
     total       INTEGER NOT NULL
 ) STRICT;
 

@@ -19,10 +19,21 @@ pub struct CallBatch {
     pub sent_ms: Millis,
     /// When it arrived.
     pub arrived_ms: Millis,
-    /// How many of the items are calls. The others are answers.
-    pub calls: u64,
     /// The encoded items.
     pub items: Vec<u8>,
+}
+
+impl CallBatch {
+    /// Returns how many of the items are calls. The others are answers.
+    pub fn calls(&self) -> u64 {
+        let kinds = self.items.as_chunks().0.iter().map(Item::kind);
+        kinds.filter(|kind| *kind != Some(Kind::Answer)).count() as u64
+    }
+
+    /// Returns a time of the Envoy's clock as one of the sidecar's.
+    pub fn at_ms(&self, envoy_ms: Millis) -> Millis {
+        self.arrived_ms.saturating_sub(self.sent_ms.saturating_sub(envoy_ms))
+    }
 }
 
 /// A stored call.

@@ -3,7 +3,7 @@
 //! They are what the story of a kill and the preview of settings are computed from. A report only adds its calls and
 //! answers to memory, and they are written once a second together with the observations, in the same transaction. So a
 //! kill never waits for them. Like observations they may be lost: those in memory are lost in a crash, and those beyond
-//! [`MAX_PENDING`] are dropped.
+//! [`MAX_BYTES`] are dropped.
 //!
 //! Each replica stores what was reported to it, so that every call is stored once.
 
@@ -15,12 +15,14 @@ use agent_kill_switch::wire::EntryReport;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fleet::{at_ms, items};
+use super::fleet::items;
 use super::{Result, Service};
 use crate::model::{CallBatch, Millis, StoredCall};
 
-/// The largest number of calls and answers in memory: 8 MB.
-const MAX_PENDING: usize = 100_000;
+/// How many bytes of memory are used at most.
+const MAX_BYTES: usize = 16 << 20;
+/// What a batch takes in addition to its items.
+const BATCH_BYTES: usize = 400;
 /// How many batches one transaction writes, unless a single agent has more.
 const PER_TRANSACTION: usize = 500;
 
@@ -32,13 +34,11 @@ pub(super) struct CallCollector {
 
 #[derive(Default)]
 struct Pending {
-    agents: BTreeMap<String, Batches>,
-    /// How many calls and answers all agents have.
-    count: usize,
+    /// By agent, generation and worker.
+    batches: BTreeMap<(String, u64, String), CallBatch>,
+    /// How many bytes they take.
+    bytes: usize,
 }
-
-/// The batches of one agent, by generation and worker.
-type Batches = BTreeMap<(u64, String), CallBatch>;
 
 impl CallCollector {
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -49,8 +49,8 @@ impl CallCollector {
     /// Drops the calls of an agent, because a person has deleted it.
     pub(super) fn forget(&self, agent_id: &str) {
         let mut pending = self.pending();
-        let forgotten = pending.agents.remove(agent_id).unwrap_or_default();
-        pending.count -= len(forgotten.values());
+        pending.batches.retain(|(id, ..), _| id != agent_id);
+        pending.bytes = pending.batches.values().map(bytes_of).sum();
     }
 
     /// Adds a report that has just arrived.
@@ -60,75 +60,74 @@ impl CallCollector {
             let bytes = STANDARD.decode(&agent.entries).unwrap_or_default();
             let is_known = |item: &&[u8; ITEM_BYTES]| Item::kind(item).is_some();
             let items: Vec<_> = bytes.as_chunks().0.iter().filter(is_known).collect();
-            if pending.count + items.len() > MAX_PENDING {
-                metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
-                continue;
-            }
             if items.is_empty() {
                 continue;
             }
-            pending.count += items.len();
-            let batches = pending.agents.entry(agent.agent_id.clone()).or_default();
-            let batch = batches.entry((agent.generation, report.sender.clone())).or_insert_with(|| CallBatch {
-                generation: agent.generation,
-                envoy: report.envoy.clone(),
-                sender: report.sender.clone(),
-                ..CallBatch::default()
-            });
-            (batch.sent_ms, batch.arrived_ms) = (report.sent_ms, arrived_ms);
-            for item in items {
-                batch.calls += u64::from(Item::kind(item) != Some(Kind::Answer));
-                batch.items.extend_from_slice(item);
+            if pending.bytes + bytes.len() + BATCH_BYTES > MAX_BYTES {
+                metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
+                continue;
             }
+            let key = (agent.agent_id.clone(), agent.generation, report.sender.clone());
+            let batch = pending.batches.entry(key).or_default();
+            let before = if batch.items.is_empty() { 0 } else { bytes_of(batch) };
+            batch.generation = agent.generation;
+            batch.envoy.clone_from(&report.envoy);
+            batch.sender.clone_from(&report.sender);
+            (batch.sent_ms, batch.arrived_ms) = (report.sent_ms, arrived_ms);
+            items.into_iter().for_each(|item| batch.items.extend_from_slice(item));
+            let added = bytes_of(batch) - before;
+            pending.bytes += added;
         }
     }
 
     /// Takes the calls of the next agents.
     pub(super) fn take_batch(&self) -> BTreeMap<String, Vec<CallBatch>> {
         let mut pending = self.pending();
-        let (mut taken, mut count) = (BTreeMap::new(), 0);
-        while count < PER_TRANSACTION
-            && let Some((agent_id, batches)) = pending.agents.pop_first()
+        let (mut taken, mut count) = (BTreeMap::<String, Vec<CallBatch>>::new(), 0);
+        while let Some(((agent_id, ..), _)) = pending.batches.first_key_value()
+            && (count < PER_TRANSACTION || taken.contains_key(agent_id))
+            && let Some(((agent_id, ..), batch)) = pending.batches.pop_first()
         {
-            count += batches.len();
-            pending.count -= len(batches.values());
-            taken.insert(agent_id, batches.into_values().collect());
+            count += 1;
+            pending.bytes -= bytes_of(&batch);
+            taken.entry(agent_id).or_default().push(batch);
         }
         taken
     }
 }
 
-/// Returns how many calls and answers there are.
-fn len<'a>(batches: impl Iterator<Item = &'a CallBatch>) -> usize {
-    batches.map(|batch| batch.items.len() / ITEM_BYTES).sum()
+fn bytes_of(batch: &CallBatch) -> usize {
+    BATCH_BYTES + batch.items.len()
 }
 
 impl Service {
-    /// Returns the latest stored calls of an agent in the order of their arrival, with their answers.
+    /// Returns the latest stored calls of an agent in the order in which they came, with their answers.
     pub async fn stored_calls(&self, agent_id: &str) -> Result<Vec<StoredCall>> {
         let batches = self.store.calls(agent_id).await?;
-        let all = || {
-            batches
-                .iter()
-                .flat_map(|(counting, batch)| items(&batch.items).into_iter().map(move |item| (counting, batch, item)))
-        };
-        let mut ends: HashMap<(&str, u32), Item> = HashMap::new();
-        for (_, batch, item) in all().filter(|(_, _, item)| item.kind == Kind::Answer) {
-            ends.insert((&batch.sender, item.number), item);
+        let (mut calls, mut seen, mut ends) = (Vec::new(), HashSet::new(), HashMap::new());
+        for (counting, batch) in &batches {
+            for item in items(&batch.items) {
+                let key = (batch.sender.as_str(), item.number);
+                if item.kind == Kind::Answer {
+                    ends.insert(key, (item.call.answer, item.call.at_ms));
+                } else if seen.insert(key) {
+                    calls.push(StoredCall {
+                        generation: batch.generation,
+                        counting: *counting,
+                        envoy: batch.envoy.clone(),
+                        sender: batch.sender.clone(),
+                        at_ms: batch.at_ms(item.call.at_ms),
+                        item,
+                        end: None,
+                    });
+                }
+            }
         }
-        let mut seen = HashSet::new();
-        let mut calls: Vec<_> = all()
-            .filter(|(_, batch, item)| item.kind != Kind::Answer && seen.insert((&batch.sender, item.number)))
-            .map(|(counting, batch, item)| StoredCall {
-                generation: batch.generation,
-                counting: *counting,
-                envoy: batch.envoy.clone(),
-                sender: batch.sender.clone(),
-                at_ms: at_ms(batch.arrived_ms, batch.sent_ms, item.call.at_ms),
-                item,
-                end: ends.get(&(batch.sender.as_str(), item.number)).map(|end| (end.call.answer, end.call.at_ms)),
-            })
-            .collect();
+        // An answer may be stored before its call, by another replica.
+        for call in &mut calls {
+            call.end = ends.get(&(call.sender.as_str(), call.item.number)).copied();
+        }
+        calls.sort_by_key(|call| call.at_ms);
         let excess = calls.len().saturating_sub(self.limits.calls_per_agent as usize);
         calls.drain(..excess);
         Ok(calls)

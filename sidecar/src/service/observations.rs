@@ -124,8 +124,7 @@ impl Service {
             let pending = self.observations.pending();
             ids.iter().copied().filter(|id| !pending.contains_key(*id)).collect()
         };
-        let existing =
-            if unseen.is_empty() { HashSet::new() } else { self.store.existing_agents(unseen.clone()).await? };
+        let existing = if unseen.is_empty() { HashSet::new() } else { self.store.existing_agents(&unseen).await? };
         let unknown: HashSet<_> = unseen.into_iter().filter(|id| !existing.contains(id)).collect();
         let discovered = if unknown.is_empty() { 0 } else { self.store.discovered_agents().await? };
         let room = self.limits.max_discovered_agents.saturating_sub(discovered);
@@ -187,7 +186,7 @@ impl Service {
                 return self.write_answer_loops().await;
             }
             let mut tx = self.store.begin().await?;
-            let existing = tx.existing_agents(batch.keys().map(String::as_str).collect()).await?;
+            let existing = tx.existing_agents(&batch.keys().map(String::as_str).collect::<Vec<_>>()).await?;
             let (mut rev, mut over_limit, mut creation, mut seen) = (0, 0, None, Vec::new());
             for (agent_id, pending) in &batch {
                 let agent_id = agent_id.as_str();

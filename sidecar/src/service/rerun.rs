@@ -39,7 +39,7 @@ pub(super) struct Ordered {
 }
 
 impl Ordered {
-    /// Orders calls that are in the order of their arrival.
+    /// Orders calls that are in the order of the sidecar's times.
     pub(super) fn new(mut calls: Vec<StoredCall>) -> Self {
         // The difference of the two clocks, for each start of an Envoy.
         let mut clocks: BTreeMap<String, Vec<i64>> = BTreeMap::new();

@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Returns those of the ids that belong to an agent. Tombstones do not count.
-    pub async fn existing_agents<'a>(&self, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+    pub async fn existing_agents<'a>(&self, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
         existing_agents(self.database.reader().await?.as_mut(), ids).await
     }
 
@@ -120,7 +120,7 @@ impl Store {
 
 impl Tx {
     /// Returns those of the ids that belong to an agent. Tombstones do not count.
-    pub async fn existing_agents<'a>(&mut self, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+    pub async fn existing_agents<'a>(&mut self, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
         existing_agents(self.connection(), ids).await
     }
 
@@ -221,15 +221,15 @@ impl Tx {
     }
 }
 
-async fn existing_agents<'a>(connection: &mut dyn Connection, ids: Vec<&'a str>) -> Result<HashSet<&'a str>> {
+async fn existing_agents<'a>(connection: &mut dyn Connection, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
     let mut existing = HashSet::new();
-    for ids in chunks(ids.clone()) {
+    for ids in chunks(ids.to_vec()) {
         let select = Statement::new("SELECT agent_id FROM agents WHERE NOT deleted AND agent_id IN");
         for row in connection.rows(select.push_list(ids.into_iter().map(Argument::from))).await? {
             existing.insert(row.text("agent_id")?);
         }
     }
-    Ok(ids.into_iter().filter(|id| existing.contains(*id)).collect())
+    Ok(ids.iter().copied().filter(|id| existing.contains(*id)).collect())
 }
 
 async fn discovered_agents(connection: &mut dyn Connection, dialect: &Dialect) -> Result<u64> {

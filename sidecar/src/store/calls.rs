@@ -11,7 +11,8 @@ use super::statement::{Argument, chunks};
 use super::{Result, Row, Statement, Store, Tx};
 use crate::model::CallBatch;
 
-/// Old calls are deleted each time that this fraction of those that are kept has been added.
+/// Old calls are deleted each time that an eighth of those that are kept has been added, so that not every call costs a
+/// deletion.
 const TRIMS: u64 = 8;
 
 /// What has to be known of an agent before its calls are added.
@@ -28,18 +29,17 @@ fn batch(row: &Row) -> Result<(Counting, CallBatch)> {
         sender: row.text("sender")?,
         sent_ms: row.integer("sent_ms")?,
         arrived_ms: row.integer("arrived_ms")?,
-        calls: row.integer("calls")?,
         items: row.get("items")?,
     };
     Ok((row.word("counting", |word| word.parse().ok())?, batch))
 }
 
 impl Store {
-    /// Returns the stored calls of an agent in the order of their arrival, each with how repeats were counted. Those of
-    /// another version are left out.
+    /// Returns the stored calls of an agent in the order in which they were stored, each with how repeats were counted.
+    /// Those of another version are left out.
     pub async fn calls(&self, agent_id: &str) -> Result<Vec<(Counting, CallBatch)>> {
         let statement = Statement::new(
-            "SELECT generation, counting, envoy, sender, sent_ms, arrived_ms, calls, items FROM calls
+            "SELECT generation, counting, envoy, sender, sent_ms, arrived_ms, items FROM calls
              WHERE agent_id = $1 AND version = $2 ORDER BY id",
         );
         let statement = statement.bind(agent_id).bind(u32::from(VERSION));
@@ -48,16 +48,17 @@ impl Store {
 }
 
 impl Tx {
-    /// Adds calls of agents that exist. Of each agent at least the latest `keep` calls are kept, and hardly more.
+    /// Adds calls of agents that exist. Of each agent at least the latest `keep` calls are kept, and an eighth more at most,
+    /// apart from those of the row that has the first of them.
     pub async fn add_calls(&mut self, new: &BTreeMap<String, Vec<CallBatch>>, keep: u32) -> Result<()> {
         let known = self.known(new.keys().collect()).await?;
         let (mut rows, mut old) = (Vec::new(), Vec::new());
-        // A part of what is kept, so that not every call costs a deletion.
         let step = (u64::from(keep) / TRIMS).max(1);
         for (agent_id, Known { counting, total: before }) in &known {
-            let mut total = *before;
-            for batch in new.get(agent_id).into_iter().flatten() {
-                total += batch.calls;
+            let batches = new.get(agent_id).map_or(&[][..], Vec::as_slice);
+            // It is the same for all of them: none is older than the others.
+            let total = before + batches.iter().map(CallBatch::calls).sum::<u64>();
+            for batch in batches {
                 rows.push([
                     Argument::from(agent_id),
                     u32::from(VERSION).into(),
@@ -67,7 +68,6 @@ impl Tx {
                     (&batch.sender).into(),
                     batch.sent_ms.into(),
                     batch.arrived_ms.into(),
-                    batch.calls.into(),
                     batch.items.as_slice().into(),
                     total.into(),
                 ]);
@@ -79,7 +79,7 @@ impl Tx {
         for rows in chunks(rows) {
             let insert = Statement::new(
                 "INSERT INTO calls
-                     (agent_id, version, counting, generation, envoy, sender, sent_ms, arrived_ms, calls, items, total)
+                     (agent_id, version, counting, generation, envoy, sender, sent_ms, arrived_ms, items, total)
                  VALUES",
             );
             self.connection().run(insert.push_lists(rows)).await?;

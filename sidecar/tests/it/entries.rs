@@ -170,7 +170,6 @@ async fn a_replica_that_is_alone_keeps_calls_out_of_the_exchange_table_until_ano
         let rows = format!("SELECT count(*) FROM fleet_messages WHERE id > {before} AND messages <> '[]'");
         count(&url, &rows).await > 0
     };
-    assert!(passes_on().await, "at first there may be others");
     eventually("the replica finds out that it is alone", || async { !passes_on().await }).await;
     let seen_by =
         async |replica: &Sidecar| replica.api.get("/v1/agents/bot/fleet").await.ok()["envoys"][0]["envoy"].clone();

@@ -18,6 +18,7 @@ on_both_databases!(
     a_story_lists_the_calls_of_the_loop_with_their_growing_scores,
     an_answer_that_comes_later_completes_its_stored_call,
     the_latest_calls_are_kept_and_a_deleted_agent_has_none,
+    the_latest_calls_of_all_envoys_are_kept_if_all_come_in_one_second,
     a_story_says_what_was_refused_since_and_who_was_told,
     a_loop_over_two_envoys_has_a_story_with_the_calls_of_both,
     a_call_that_is_reported_to_one_of_two_replicas_is_stored_once,
@@ -133,6 +134,19 @@ async fn the_latest_calls_are_kept_and_a_deleted_agent_has_none(store: Arc<Store
     sidecar.pass(120);
     sidecar.service.expire().await.unwrap();
     assert_eq!(kept("other").await, [0; 0], "they are kept as long as scores");
+}
+
+async fn the_latest_calls_of_all_envoys_are_kept_if_all_come_in_one_second(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { calls_per_agent: 4, ..Limits::default() }).await;
+    sidecar.api.guarded("bot").await;
+    for odd in [1, 0] {
+        let items: Vec<_> = (1..=8).filter(|number| number % 2 == odd).map(|it| call(it, ToolTurn::None)).collect();
+        let report = report(&format!("edge-{odd}"), "bot", 8_050, &items);
+        sidecar.api.report("/v1/entries", report).await.ok();
+    }
+    sidecar.service.write_observations().await.unwrap();
+    let calls = sidecar.service.stored_calls("bot").await.unwrap();
+    assert_eq!(calls.iter().map(|call| call.item.number).collect::<Vec<_>>(), [5, 6, 7, 8]);
 }
 
 async fn a_story_says_what_was_refused_since_and_who_was_told(store: Arc<Store>) {

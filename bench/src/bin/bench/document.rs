@@ -70,7 +70,8 @@ fn about(part: Part) -> &'static str {
              HTTP and JSON included. For it, eight workers report the calls of a hundred agents. *Another replica* gets\n\
              no reports itself, but merges what the first one writes to PostgreSQL. The rows about p99 compare calls\n\
              through four Envoys, made at a fixed rate, with `fleet: true` and with `fleet: false`, in turns of ten\n\
-             seconds and for a minute each. [scaling.md](scaling.md) says what follows from these numbers."
+             seconds and for a minute each. For them the sidecar has the lowest priority, since in a mesh it takes no\n\
+             cores from the Envoys. [scaling.md](scaling.md) says what follows from these numbers."
         }
         Part::Cpu => {
             "User and system time of the Envoy process, divided by the requests, under a steady load on two workers. The\n\

@@ -33,7 +33,7 @@ mod reported;
 use agent::{SERVING_MS, Trip};
 use merger::Merger;
 use reported::Reported;
-pub(super) use reported::{at_ms, items};
+pub(super) use reported::items;
 
 /// How often a replica passes on what Envoys have reported to it.
 pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(100);

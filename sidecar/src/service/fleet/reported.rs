@@ -47,13 +47,8 @@ impl Reported<'_> {
 
     /// Returns a time of the Envoy's clock as one of our own.
     pub(super) fn at_ms(&self, envoy_ms: Millis) -> Millis {
-        at_ms(self.arrived_ms, self.sent_ms, envoy_ms)
+        self.arrived_ms.saturating_sub(self.sent_ms.saturating_sub(envoy_ms).min(MAX_AGE_MS))
     }
-}
-
-/// Returns a time of an Envoy's clock as one of our own, by the times at which its report was sent and arrived.
-pub(in crate::service) fn at_ms(arrived_ms: Millis, sent_ms: Millis, envoy_ms: Millis) -> Millis {
-    arrived_ms.saturating_sub(sent_ms.saturating_sub(envoy_ms).min(MAX_AGE_MS))
 }
 
 /// Splits the items of a report. Items of an unknown kind are left out.

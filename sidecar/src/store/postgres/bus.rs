@@ -5,13 +5,13 @@
 //! again; so a replica that has lost its connection reads all rows, and skips those that it knows by the number that
 //! their writer gave them.
 //!
-//! Every replica writes a row at least once a second, so that the others know of it. A replica that hears of no other for
-//! [`ALONE_AFTER`] is alone and keeps its messages in memory. It goes on writing its row each second, which has no messages
-//! then.
+//! A replica that has nothing to tell writes an empty row about once a second, so that the others know of it. One that can
+//! read the table and finds no row of another one for [`ALONE_AFTER`] is alone. It keeps its messages in memory then, and
+//! goes on writing empty rows.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex as SyncMutex, PoisonError};
+use std::sync::{Mutex as SyncMutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -29,8 +29,10 @@ use crate::store::{Connection as _, Result, Statement, StoreError};
 const CHANNEL: &str = "kill_switch_fleet";
 /// How many replicas are remembered before those that have fallen silent are forgotten.
 const MAX_REPLICAS: usize = 100;
-/// How long no other replica must have written a row until this one counts as alone.
-const ALONE_AFTER: Duration = Duration::from_secs(5);
+/// How long no row of another replica must have been there until this one counts as alone. Finding out late costs little.
+const ALONE_AFTER: Duration = Duration::from_secs(15);
+/// The number of an empty row. It is never new, so it can be written beside rows that are.
+const EMPTY: u64 = 0;
 
 /// The connections of one replica to the bus.
 pub(super) struct PostgresBus {
@@ -39,18 +41,23 @@ pub(super) struct PostgresBus {
     replica: String,
     number: AtomicU64,
     reader: Mutex<Reader>,
-    /// When a row of another replica was last read. It begins with the start of this one, which knows nothing yet.
-    heard: SyncMutex<Instant>,
+    times: SyncMutex<Times>,
     /// Messages that no other replica waits for.
     own: InProcess,
+}
+
+/// What happened last.
+struct Times {
+    /// When there was a row of another replica, or may have been one that could not be read.
+    heard: Instant,
+    /// When this replica wrote a row.
+    written: Option<Instant>,
 }
 
 /// How far this replica has read.
 #[derive(Default)]
 struct Reader {
     listener: Option<PgListener>,
-    /// When this replica last told the others that it is there.
-    announced: Option<Instant>,
     /// The id of the last row.
     last_id: u64,
     /// The number of the last row of each replica.
@@ -59,12 +66,13 @@ struct Reader {
 
 impl PostgresBus {
     pub(super) fn new(pool: PgPool, options: PgConnectOptions, replica: String) -> Self {
-        let (number, heard) = (AtomicU64::new(1), SyncMutex::new(Instant::now()));
-        Self { pool, options, replica, number, reader: Mutex::default(), heard, own: InProcess::default() }
+        let times = SyncMutex::new(Times { heard: Instant::now(), written: None });
+        let (number, reader) = (AtomicU64::new(EMPTY + 1), Mutex::default());
+        Self { pool, options, replica, number, reader, times, own: InProcess::default() }
     }
 
-    fn is_alone(&self) -> bool {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > ALONE_AFTER
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connection(&self) -> Result<PostgresConnection> {
@@ -94,7 +102,7 @@ impl PostgresBus {
             let number: u64 = row.integer("number")?;
             let replica = row.text("replica")?;
             if replica != self.replica {
-                *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                self.times().heard = Instant::now();
             }
             let known = reader.numbers.entry(replica).or_default();
             if number > *known {
@@ -108,32 +116,33 @@ impl PostgresBus {
     }
 
     /// Writes a row for all replicas.
-    async fn write(&self, messages: &[FleetMessage]) -> Result<()> {
+    async fn write(&self, number: u64, messages: &[FleetMessage]) -> Result<()> {
         let text = serde_json::to_string(messages).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let number = self.number.fetch_add(1, Ordering::SeqCst);
         let statement = Statement::new("SELECT publish_fleet_messages($1, $2, $3)");
         let statement = statement.bind(&self.replica).bind(number).bind(text);
-        self.connection().await?.rows(statement).await.map(drop)
+        self.connection().await?.rows(statement).await?;
+        self.times().written = Some(Instant::now());
+        Ok(())
     }
 
-    /// Waits for rows of the other replicas, but not for long, and reads them.
+    /// Waits for rows, but not for long, and reads them.
     async fn exchange(&self, reader: &mut Reader) -> Result<Vec<FleetMessage>> {
         let Some(listener) = &mut reader.listener else {
             reader.listener = Some(self.listen().await?);
             reader.last_id = 0;
             return self.read(reader).await;
         };
-        // Notifications may be lost behind a pooler or a firewall, so the table is read after a while in any case.
-        if reader.announced.is_none_or(|announced| announced.elapsed() >= PATIENCE) {
-            reader.announced = Some(Instant::now());
-            self.write(&[]).await?;
-            return self.read(reader).await;
-        }
-        tokio::select! {
-            () = self.own.published() => return Ok(Vec::new()),
-            heard = timeout(PATIENCE, listener.try_recv()) => if let Ok(Err(_) | Ok(None)) = heard {
-                reader.listener = None;
-            },
+        let written = self.times().written;
+        if written.is_none_or(|written| written.elapsed() >= PATIENCE) {
+            self.write(EMPTY, &[]).await?;
+        } else {
+            // Notifications may be lost behind a pooler or a firewall, so the table is read after a while in any case.
+            tokio::select! {
+                () = self.own.published() => return Ok(Vec::new()),
+                heard = timeout(PATIENCE, listener.try_recv()) => if let Ok(Err(_) | Ok(None)) = heard {
+                    reader.listener = None;
+                },
+            }
         }
         self.read(reader).await
     }
@@ -142,19 +151,24 @@ impl PostgresBus {
 #[async_trait]
 impl EntryBus for PostgresBus {
     async fn publish(&self, messages: Vec<FleetMessage>) -> Result<()> {
-        if self.is_alone() { self.own.publish(messages).await } else { self.write(&messages).await }
+        let is_alone = self.times().heard.elapsed() > ALONE_AFTER;
+        if is_alone {
+            return self.own.publish(messages).await;
+        }
+        self.write(self.number.fetch_add(1, Ordering::SeqCst), &messages).await
     }
 
     async fn receive(&self) -> Result<Vec<FleetMessage>> {
         let mut reader = self.reader.lock().await;
         let exchanged = self.exchange(&mut reader).await;
-        let mut messages = self.own.take();
+        let own = self.own.take();
         match exchanged {
-            Ok(others) => messages.extend(others),
-            Err(error) if messages.is_empty() => return Err(error),
-            // The next call meets the error again.
-            Err(_) => {}
+            Ok(messages) => Ok([messages, own].concat()),
+            Err(error) => {
+                // Others may be there, unnoticed. From now on messages go to the table, where this error is met again.
+                self.times().heard = Instant::now();
+                if own.is_empty() { Err(error) } else { Ok(own) }
+            }
         }
-        Ok(messages)
     }
 }

@@ -7,7 +7,7 @@ use lab::mesh::Remote;
 use lab::proc::{Postgres, Sidecar, wait_until};
 use serde_json::json;
 
-use super::reports::{AGENTS, Link, entries, observations};
+use super::reports::{AGENTS, Link, entries, observations, single_calls};
 use crate::cpu::{cpu_microseconds, cpu_of_children};
 use crate::options::Options;
 use crate::rig;
@@ -49,6 +49,7 @@ pub async fn measure(options: &Options) -> Vec<Row> {
         polls(&sidecar, 10 * rounds).await,
     ];
     rows.extend(observed(&sidecar, "SQLite", options).await);
+    rows.push(stored(&sidecar, options).await);
     if let Some(postgres) = Postgres::start(None) {
         rows.extend(exchanged(&postgres, rounds, options).await);
     } else {
@@ -198,6 +199,24 @@ async fn observed(sidecar: &Sidecar, database: &str, options: &Options) -> Vec<R
             Goal::None,
         ),
     ]
+}
+
+/// Measures calls of agents that call once in a second, so that each of them is a row in the database.
+async fn stored(sidecar: &Sidecar, options: &Options) -> Row {
+    let link = Link::new(sidecar);
+    let seconds = if options.quick { 3 } else { 10 };
+    let (before, began) = (cpu_microseconds(process(sidecar)), Instant::now());
+    for second in 1..=seconds {
+        for first in (0..OBSERVED).step_by(AGENTS_PER_REPORT) {
+            link.send("/v1/entries", &single_calls(first..first + AGENTS_PER_REPORT, second)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(second as u64).saturating_sub(began.elapsed())).await;
+    }
+    // What the last second has brought is written within another one.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let each = (cpu_microseconds(process(sidecar)) - before) / (seconds * OBSERVED) as f64;
+    let measured = format!("{OBSERVED} agents for {seconds} s, {AGENTS_PER_REPORT} of them in a report");
+    row("sidecar's CPU for the only call of an agent in a second, SQLite", measured, each, Goal::None)
 }
 
 /// Waits until the last of these agents, in the order in which they are written, has this many scores.

@@ -21,22 +21,37 @@ pub fn entries(sender: usize, round: usize, calls: usize) -> EntryReport {
     for call in 0..calls {
         let number = (round * calls + call + 1) as u32;
         let seed = ((sender * 1_000_003 + round) * calls + call + 1) as u64;
-        let text = |salt: u64| {
-            let simhash = SimHash((seed ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            Fingerprint { simhash, digest: seed as u32, informative: true, failing: false }
-        };
-        let call = Call { at_ms: 1_000, input: text(1), ..Call::default() };
-        let answer = Call { at_ms: 1_010, answer: Answer::Text(text(2)), ..Call::default() };
-        let bytes = &mut items[(sender * calls + number as usize) % AGENTS];
-        Item { kind: Kind::Common, number, half_points: 0, call }.encode(bytes);
-        Item { kind: Kind::Answer, number, half_points: 0, call: answer }.encode(bytes);
+        add_call(&mut items[(sender * calls + number as usize) % AGENTS], number, seed);
     }
     let agents = items.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty());
-    let agents = agents.map(|(agent, bytes)| AgentEntries {
-        agent_id: format!("a{agent}"),
-        generation: 1,
-        entries: base64(bytes),
-    });
+    report(sender, agents.map(|(agent, bytes)| (format!("a{agent}"), base64(bytes))))
+}
+
+/// Returns one call of each of these observed agents, with its answer.
+pub fn single_calls(agents: std::ops::Range<usize>, round: usize) -> EntryReport {
+    let entries = |agent: usize| {
+        let mut bytes = Vec::new();
+        let number = round * 1_000_000 + agent + 1;
+        add_call(&mut bytes, number as u32, number as u64);
+        (observed(agent), base64(&bytes))
+    };
+    report(0, agents.map(entries))
+}
+
+/// Adds a call and its answer.
+fn add_call(bytes: &mut Vec<u8>, number: u32, seed: u64) {
+    let text = |salt: u64| {
+        let simhash = SimHash((seed ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Fingerprint { simhash, digest: seed as u32, informative: true, failing: false }
+    };
+    let call = Call { at_ms: 1_000, input: text(1), ..Call::default() };
+    let answer = Call { at_ms: 1_010, answer: Answer::Text(text(2)), ..Call::default() };
+    Item { kind: Kind::Common, number, half_points: 0, call }.encode(bytes);
+    Item { kind: Kind::Answer, number, half_points: 0, call: answer }.encode(bytes);
+}
+
+fn report(sender: usize, agents: impl Iterator<Item = (String, String)>) -> EntryReport {
+    let agents = agents.map(|(agent_id, entries)| AgentEntries { agent_id, generation: 1, entries });
     EntryReport {
         envoy: format!("edge-{}", sender % ENVOYS),
         sender: format!("{sender:016x}"),
@@ -46,11 +61,16 @@ pub fn entries(sender: usize, round: usize, calls: usize) -> EntryReport {
     }
 }
 
+/// Returns the id of an agent that is observed.
+fn observed(number: usize) -> String {
+    format!("seen-{number:05}")
+}
+
 /// Returns an observation of these agents, with one score each.
 pub fn observations(agents: std::ops::Range<usize>, at_ms: u64) -> Observations {
     let score = ScoreSample { at_ms, sequence: 1, score: 1.5, signals: Signals::default() };
     let observe = |number| AgentObservation {
-        agent_id: format!("seen-{number:05}"),
+        agent_id: observed(number),
         requests: 1,
         last_seen_ms: at_ms,
         scores: vec![score.clone()],
