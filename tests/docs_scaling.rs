@@ -84,7 +84,7 @@ fn the_table_is_what_the_formulas_give() {
                 + (reports + observations) * (n["j"] + n["t"])
                 + polls * n["q"];
             let written = f64::min(calls, 10_000.0);
-            let stored = f64::min(2.0 * calls, 20_000.0);
+            let stored = f64::min(2.0 * calls, 34_000.0);
             let cores = polls * n["p"] + reports * n["r"] + 2.0 * calls * n["e"] + stored * n["d"] + written * n["o"];
             let row = [
                 rounded(envoys),
