@@ -55,7 +55,7 @@ impl CallCollector {
 
     /// Adds a report that has just arrived.
     pub(super) fn add(&self, report: &EntryReport, arrived_ms: Millis) {
-        let mut pending = self.pending();
+        let Pending { batches, bytes: pending } = &mut *self.pending();
         for agent in &report.agents {
             let bytes = STANDARD.decode(&agent.entries).unwrap_or_default();
             let is_known = |item: &&[u8; ITEM_BYTES]| Item::kind(item).is_some();
@@ -63,20 +63,18 @@ impl CallCollector {
             if items.is_empty() {
                 continue;
             }
-            if pending.bytes + bytes.len() + BATCH_BYTES > MAX_BYTES {
+            if *pending + bytes.len() + BATCH_BYTES > MAX_BYTES {
                 metrics::counter!("kill_switch_calls_dropped_total").increment(items.len() as u64);
                 continue;
             }
             let key = (agent.agent_id.clone(), agent.generation, report.sender.clone());
-            let batch = pending.batches.entry(key).or_default();
-            let before = if batch.items.is_empty() { 0 } else { bytes_of(batch) };
+            let batch = batches.entry(key).or_default();
+            *pending += items.len() * ITEM_BYTES + if batch.items.is_empty() { BATCH_BYTES } else { 0 };
             batch.generation = agent.generation;
             batch.envoy.clone_from(&report.envoy);
             batch.sender.clone_from(&report.sender);
             (batch.sent_ms, batch.arrived_ms) = (report.sent_ms, arrived_ms);
             items.into_iter().for_each(|item| batch.items.extend_from_slice(item));
-            let added = bytes_of(batch) - before;
-            pending.bytes += added;
         }
     }
 

@@ -224,7 +224,6 @@ impl Service {
     /// Creates an agent that does not exist, and returns its revision, or `None` if traffic may create no more. The first
     /// agent reads what creating agents needs: the limit is checked again, because other replicas create agents too.
     async fn create(&self, tx: &mut Tx, agent_id: &str, creation: &mut Option<Creation>) -> Result<Option<u64>> {
-        let tombstone = tx.agent(agent_id).await?;
         let creation = match creation {
             Some(creation) => creation,
             None => {
@@ -236,6 +235,7 @@ impl Service {
             return Ok(None);
         }
         creation.room -= 1;
+        let tombstone = tx.agent(agent_id).await?;
         let mut agent = Agent::new(agent_id, next_generation(tombstone.map(|agent| agent.policy.generation)));
         agent.discovered = true;
         govern_new(&mut agent, &creation.rules);

@@ -221,14 +221,19 @@ impl Tx {
     }
 }
 
-async fn existing_agents<'a>(connection: &mut dyn Connection, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
-    let mut existing = HashSet::new();
+/// Returns the rows of a statement that ends with `IN`, for all these ids.
+pub(super) async fn rows_of(connection: &mut dyn Connection, select: &'static str, ids: &[&str]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
     for ids in chunks(ids.to_vec()) {
-        let select = Statement::new("SELECT agent_id FROM agents WHERE NOT deleted AND agent_id IN");
-        for row in connection.rows(select.push_list(ids.into_iter().map(Argument::from))).await? {
-            existing.insert(row.text("agent_id")?);
-        }
+        let statement = Statement::new(select).push_list(ids.into_iter().map(Argument::from));
+        rows.extend(connection.rows(statement).await?);
     }
+    Ok(rows)
+}
+
+async fn existing_agents<'a>(connection: &mut dyn Connection, ids: &[&'a str]) -> Result<HashSet<&'a str>> {
+    let rows = rows_of(connection, "SELECT agent_id FROM agents WHERE NOT deleted AND agent_id IN", ids).await?;
+    let existing = rows.iter().map(|row| row.text("agent_id")).collect::<Result<HashSet<_>>>()?;
     Ok(ids.iter().copied().filter(|id| existing.contains(*id)).collect())
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use agent_kill_switch::entries::VERSION;
 use agent_kill_switch::wire::Counting;
 
+use super::agents::rows_of;
 use super::statement::{Argument, chunks};
 use super::{Result, Row, Statement, Store, Tx};
 use crate::model::CallBatch;
@@ -51,7 +52,7 @@ impl Tx {
     /// Adds calls of agents that exist. Of each agent at least the latest `keep` calls are kept, and an eighth more at most,
     /// apart from those of the row that has the first of them.
     pub async fn add_calls(&mut self, new: &BTreeMap<String, Vec<CallBatch>>, keep: u32) -> Result<()> {
-        let known = self.known(new.keys().collect()).await?;
+        let known = self.known(&new.keys().map(String::as_str).collect::<Vec<_>>()).await?;
         let (mut rows, mut old) = (Vec::new(), Vec::new());
         let step = (u64::from(keep) / TRIMS).max(1);
         for (agent_id, Known { counting, total: before }) in &known {
@@ -96,20 +97,15 @@ impl Tx {
     }
 
     /// Returns what is known of those agents that exist.
-    async fn known(&mut self, agent_ids: Vec<&String>) -> Result<BTreeMap<String, Known>> {
-        let mut known = BTreeMap::new();
-        for ids in chunks(agent_ids) {
-            let select = Statement::new(
-                "SELECT agent_id, counting,
-                     COALESCE((SELECT MAX(total) FROM calls WHERE calls.agent_id = agents.agent_id), 0) AS total
-                 FROM agents WHERE NOT deleted AND agent_id IN",
-            );
-            for row in self.connection().rows(select.push_list(ids.into_iter().map(Argument::from))).await? {
-                let agent = Known { counting: row.text("counting")?, total: row.integer("total")? };
-                known.insert(row.text("agent_id")?, agent);
-            }
-        }
-        Ok(known)
+    async fn known(&mut self, agent_ids: &[&str]) -> Result<BTreeMap<String, Known>> {
+        let select = "SELECT agent_id, counting,
+                 COALESCE((SELECT MAX(total) FROM calls WHERE calls.agent_id = agents.agent_id), 0) AS total
+             FROM agents WHERE NOT deleted AND agent_id IN";
+        let rows = rows_of(self.connection(), select, agent_ids).await?;
+        let known = |row: &Row| {
+            Ok((row.text("agent_id")?, Known { counting: row.text("counting")?, total: row.integer("total")? }))
+        };
+        rows.iter().map(known).collect()
     }
 
     /// Deletes every call of an agent.

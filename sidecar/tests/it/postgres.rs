@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use kill_switch::model::{Agent, Delivery, DeliveryStatus};
 use kill_switch::store::{Store, StoreError};
-use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
 use crate::store::alerts::delivery;
 use crate::store::{commit, no_number_is_missed, no_update_is_lost, open_postgres};
-use crate::support::postgres::{PASSWORD, database, execute, shared};
+use crate::support::postgres::{PASSWORD, count, database, execute, shared};
 use crate::support::process::{Process, binary, cli};
 use crate::support::{SOON, eventually};
 
@@ -143,15 +142,9 @@ async fn tls_and_the_check_of_certificates_can_be_required() {
     let Some(url) = database().await else { return };
     let certificate = shared().unwrap().certificate();
     let encrypted = async || {
-        let mut connection = PgConnection::connect(&url).await.unwrap();
-        let count: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
-             WHERE ssl AND application_name = 'kill-switch' AND datname = current_database()",
-        )
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-        count
+        let connections = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+             WHERE ssl AND application_name = 'kill-switch' AND datname = current_database()";
+        count(&url, connections).await
     };
     let plain = Store::postgres(&format!("{url}?sslmode=disable")).await.unwrap();
     assert_eq!(encrypted().await, 0);

@@ -12,7 +12,7 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 
 use crate::store::open_postgres;
-use crate::support::postgres::{self, database, execute, shared};
+use crate::support::postgres::{self, count, database, execute, shared};
 use crate::support::process::{Process, binary};
 use crate::support::receiver::Receiver;
 use crate::support::silence::Way;
@@ -235,8 +235,7 @@ async fn a_connection_to_a_silent_database_is_closed_and_replaced() {
         let waiting =
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE meta%'
                        AND datname = current_database()";
-        let mut observer = PgConnection::connect(&url).await.unwrap();
-        sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut observer).await.unwrap() > 0
+        count(&url, waiting).await > 0
     })
     .await;
     way.fall_silent();

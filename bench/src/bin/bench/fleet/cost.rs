@@ -7,7 +7,7 @@ use lab::mesh::Remote;
 use lab::proc::{Postgres, Sidecar, wait_until};
 use serde_json::json;
 
-use super::reports::{AGENTS, Link, entries, observations, single_calls};
+use super::reports::{self, AGENTS, Link, entries, observations, single_calls};
 use crate::cpu::{cpu_microseconds, cpu_of_children};
 use crate::options::Options;
 use crate::rig;
@@ -178,11 +178,8 @@ async fn observed(sidecar: &Sidecar, database: &str, options: &Options) -> Vec<R
     wait_until_written(&remote, many, 2).await;
     let rate = many as f64 / began.elapsed().as_secs_f64();
 
-    let (before, began) = (cpu_microseconds(process(sidecar)), Instant::now());
-    for second in 1..=seconds {
-        observe(OBSERVED).await;
-        tokio::time::sleep(Duration::from_secs(second as u64).saturating_sub(began.elapsed())).await;
-    }
+    let before = cpu_microseconds(process(sidecar));
+    each_second(seconds, async |_| observe(OBSERVED).await).await;
     wait_until_written(&remote, OBSERVED, seconds + 2).await;
     let each = (cpu_microseconds(process(sidecar)) - before) / (seconds * OBSERVED) as f64;
     vec![
@@ -205,13 +202,13 @@ async fn observed(sidecar: &Sidecar, database: &str, options: &Options) -> Vec<R
 async fn stored(sidecar: &Sidecar, options: &Options) -> Row {
     let link = Link::new(sidecar);
     let seconds = if options.quick { 3 } else { 10 };
-    let (before, began) = (cpu_microseconds(process(sidecar)), Instant::now());
-    for second in 1..=seconds {
+    let before = cpu_microseconds(process(sidecar));
+    let call = async |second| {
         for first in (0..OBSERVED).step_by(AGENTS_PER_REPORT) {
             link.send("/v1/entries", &single_calls(first..first + AGENTS_PER_REPORT, second)).await;
         }
-        tokio::time::sleep(Duration::from_secs(second as u64).saturating_sub(began.elapsed())).await;
-    }
+    };
+    each_second(seconds, call).await;
     // What the last second has brought is written within another one.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let each = (cpu_microseconds(process(sidecar)) - before) / (seconds * OBSERVED) as f64;
@@ -219,9 +216,18 @@ async fn stored(sidecar: &Sidecar, options: &Options) -> Row {
     row("sidecar's CPU for the only call of an agent in a second, SQLite", measured, each, Goal::None)
 }
 
+/// Does something at the beginning of each second, for so many seconds.
+async fn each_second(seconds: usize, act: impl AsyncFn(usize)) {
+    let began = Instant::now();
+    for second in 1..=seconds {
+        act(second).await;
+        tokio::time::sleep(Duration::from_secs(second as u64).saturating_sub(began.elapsed())).await;
+    }
+}
+
 /// Waits until the last of these agents, in the order in which they are written, has this many scores.
 async fn wait_until_written(remote: &Remote, agents: usize, scores: usize) {
-    let path = format!("/v1/agents/seen-{:05}/scores?limit=100", agents - 1);
+    let path = format!("/v1/agents/{}/scores?limit=100", reports::observed(agents - 1));
     wait_until("the scores are written", DEADLINE, || async {
         let (_, page) = remote.api("GET", &path, None).await;
         page["scores"].as_array().is_some_and(|written| written.len() >= scores)

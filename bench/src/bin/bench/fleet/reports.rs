@@ -62,7 +62,7 @@ fn report(sender: usize, agents: impl Iterator<Item = (String, String)>) -> Entr
 }
 
 /// Returns the id of an agent that is observed.
-fn observed(number: usize) -> String {
+pub fn observed(number: usize) -> String {
     format!("seen-{number:05}")
 }
 
