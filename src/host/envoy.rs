@@ -308,8 +308,7 @@ impl HttpContext for EnvoyStream {
     }
 
     fn on_http_response_trailers(&mut self, _: usize) -> Action {
-        self.stream.response_end(&*self.envoy);
-        Action::Continue
+        action(self.stream.response_trailers(&*self.envoy))
     }
 
     fn on_log(&mut self) {

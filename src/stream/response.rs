@@ -62,8 +62,13 @@ impl Stream {
         Flow::Continue
     }
 
+    /// Handles the response's trailers, which means that its body is complete.
+    pub fn response_trailers(&mut self, host: &impl StreamHost) -> Flow {
+        self.response_body(host, 0, true)
+    }
+
     /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.
-    pub fn response_end(&mut self, host: &impl StreamHost) {
+    fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
             let (answer, stated) = self.finish(*reader);
             if answer == Answer::Unknown {

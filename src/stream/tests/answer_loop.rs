@@ -12,9 +12,8 @@ fn event(text: &str) -> String {
     format!("data: {}\n\n", serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}))
 }
 
-/// Lets an answer of so many words stream past, a word in each chunk. Returns how many chunks passed, or `None` if the
-/// request was refused.
-fn stream_words(bench: &Bench, headers: &[(&str, &str)], words: usize) -> Option<usize> {
+/// Sends a request, and lets the headers of a streamed answer pass. Returns `None` if the request was refused.
+fn begin_events(bench: &Bench, headers: &[(&str, &str)]) -> Option<Stream> {
     let (mut stream, _) = bench.begin(headers, false);
     if bench.host.replies.borrow().is_empty() {
         bench.body(&mut stream, QUESTION);
@@ -26,11 +25,20 @@ fn stream_words(bench: &Bench, headers: &[(&str, &str)], words: usize) -> Option
     *bench.host.response.borrow_mut() =
         headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     stream.response_headers(&bench.host, false);
+    Some(stream)
+}
+
+fn words(number: usize) -> impl Iterator<Item = &'static str> {
+    LINE.split_inclusive(' ').cycle().take(number)
+}
+
+/// Lets an answer of so many words stream past, a word in each chunk. Returns how many chunks passed, or `None` if the
+/// request was refused.
+fn stream_words(bench: &Bench, headers: &[(&str, &str)], number: usize) -> Option<usize> {
+    let mut stream = begin_events(bench, headers)?;
     let mut passed = 0;
-    for word in LINE.split_inclusive(' ').cycle().take(words) {
-        let chunk = event(word);
-        *bench.host.chunk.borrow_mut() = chunk.clone().into_bytes();
-        if stream.response_body(&bench.host, chunk.len(), false) == Flow::Hold {
+    for word in words(number) {
+        if bench.pass(&mut stream, &event(word), false) == Flow::Hold {
             break;
         }
         passed += 1;
@@ -62,6 +70,21 @@ fn a_whole_answer_is_reported_too() {
     let answer = serde_json::json!({"choices": [{"message": {"content": LINE.repeat(20)}}]}).to_string();
     assert!(bench.call(QUESTION, &answer));
     assert_eq!(observed(&bench), (1, Some(FOUND)));
+}
+
+#[test]
+fn the_last_word_counts_however_the_body_ends() {
+    let answer = event(words(200).collect::<String>().trim_end());
+    for has_trailers in [false, true] {
+        let bench = Bench::new("");
+        let mut stream = begin_events(&bench, &[]).unwrap();
+        bench.pass(&mut stream, &answer, !has_trailers);
+        if has_trailers {
+            assert_eq!(bench.host.metric(Metric::AnswerLoops), 0, "the last word may go on");
+            stream.response_trailers(&bench.host);
+        }
+        assert_eq!(observed(&bench), (1, Some(FOUND)), "with trailers: {has_trailers}");
+    }
 }
 
 #[test]

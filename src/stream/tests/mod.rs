@@ -87,8 +87,13 @@ impl Bench {
             headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
         self.host.properties.borrow_mut().insert("response.code_details".into(), b"via_upstream".to_vec());
         stream.response_headers(&self.host, false);
-        *self.host.chunk.borrow_mut() = body.as_bytes().to_vec();
-        stream.response_body(&self.host, body.len(), true);
+        self.pass(stream, body, true);
+    }
+
+    /// Lets a part of an answer pass.
+    fn pass(&self, stream: &mut Stream, part: &str, ended: bool) -> Flow {
+        *self.host.chunk.borrow_mut() = part.as_bytes().to_vec();
+        stream.response_body(&self.host, part.len(), ended)
     }
 
     /// A request whose headers have been read and whose body is about to arrive.
@@ -405,8 +410,7 @@ fn what_is_known_of_an_answer_depends_on_how_the_stream_ends() {
                 bench.host.response.borrow_mut().push(("x-envoy-upstream-service-time".into(), b"1".to_vec()));
             }
             stream.response_headers(&bench.host, false);
-            *bench.host.chunk.borrow_mut() = body.into();
-            stream.response_body(&bench.host, body.len(), false);
+            bench.pass(&mut stream, body, false);
             bench.host.properties.borrow_mut().insert("response.code_details".into(), details.into());
         }
         stream.closed(&bench.host);

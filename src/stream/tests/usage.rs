@@ -51,8 +51,7 @@ fn tokens_are_counted_even_if_the_answer_is_cut_off_and_not_if_it_is_not_read() 
     bench.host.properties.borrow_mut().insert("response.code_details".into(), b"via_upstream".to_vec());
     stream.response_headers(&bench.host, false);
     let event = "data: {\"type\": \"message_start\", \"message\": {\"usage\": {\"input_tokens\": 9}}}\n\n";
-    *bench.host.chunk.borrow_mut() = event.into();
-    stream.response_body(&bench.host, event.len(), false);
+    bench.pass(&mut stream, event, false);
     stream.closed(&bench.host);
     assert_eq!(bench.usage(), [ModelUsage { calls: 1, input_tokens: 9, ..ModelUsage::default() }]);
     bench.policy(|policy| policy.kill_switch_enabled = false);
