@@ -148,6 +148,24 @@ fn the_reason_and_the_report_of_a_kill_are_kept_until_the_policy_has_a_reason() 
 }
 
 #[test]
+fn a_stop_that_the_policy_knows_as_well_is_taken_from_the_policy() {
+    let (record, now) = (Record::new(&policy(), 0), Now { clock_ms: 0, steady_ms: 0 });
+    let stop = |reason: &str| StoppedSession {
+        key: "00000000000000aa".to_owned(),
+        until_ms: 9_000,
+        stopped_for_ms: None,
+        releases: 0,
+        action: Action::Deactivate,
+        reason: reason.to_owned(),
+    };
+    let local = Details { stopped_sessions: vec![stop("local")], ..Details::default() };
+    let told = AgentPolicy { stopped_sessions: vec![stop("told")], ..policy() };
+    let reasons = |details: Details| details.stopped_sessions.into_iter().map(|stop| stop.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(local.updated(&told, &record, now)), ["told"]);
+    assert_eq!(reasons(local.updated(&policy(), &record, now)), ["local"]);
+}
+
+#[test]
 fn calls_are_scored_by_the_settings_of_the_record() {
     let settings = AgentPolicy { kill_switch_window_size: 7, idle_reset_seconds: 9, ..policy() };
     let scorer = Record::new(&settings, 0).scorer();

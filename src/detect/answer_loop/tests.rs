@@ -142,6 +142,14 @@ fn a_finder_takes_four_kilobytes_and_nothing_before_the_first_word() {
     assert!(finder.memory.is_some());
 }
 
+#[test]
+fn the_longest_round_is_found_and_a_longer_one_is_not() {
+    for (words, period) in [(MAX_PERIOD, Some(MAX_PERIOD)), (MAX_PERIOD + 1, None)] {
+        let round: String = (0..words).map(|number| letters(number as usize) + " ").collect();
+        assert_eq!(find(&round.repeat(MIN_ROUNDS as usize + 1)).map(|found| found.period), period, "{words} words");
+    }
+}
+
 /// A word without digits for each number.
 pub(crate) fn letters(mut number: usize) -> String {
     let mut word = String::from("w");

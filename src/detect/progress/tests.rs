@@ -3,10 +3,12 @@
 //! Strengths are listed as the past calls are, oldest first.
 
 use super::*;
+use crate::detect::window::Window;
 use crate::fingerprint::Fingerprint;
 use crate::fingerprint::hash::mix;
 use crate::fingerprint::simhash::SimHash;
 use crate::turn::ToolSignature;
+use crate::wire::Counting;
 use Strength::{Full, Weak};
 
 const NONE: Strength = Strength::None;
@@ -250,4 +252,19 @@ fn an_action_in_text_is_a_tool_call_beside_the_repeated_input() {
 fn answers_with_different_actions_are_different_answers() {
     let past = [asked(text(1), says(5)), acted(1, text(7), says(5)), acted(2, text(7), says(5))];
     assert_eq!(responses(&past, acted(1, text(7), Answer::Unknown)), [Full, NONE, NONE]);
+}
+
+#[test]
+fn a_call_that_names_no_tools_belongs_to_the_tools_of_the_last_answer() {
+    let (called, own) = (ToolSignature::new(1), ToolSignature::new(2));
+    let mut window = Window::empty(0, Counting::Progress);
+    let attributed = |window: &Window, tools| {
+        let mut now = Call { tools, action: Some(own), ..ask(1) };
+        attribute(window.past(0, 20), &mut now);
+        (now.tools, now.action)
+    };
+    assert_eq!(attributed(&window, ToolTurn::None), (ToolTurn::None, Some(own)), "there was no answer");
+    window.push(asked(text(1), Answer::Tools { text: None, signature: called }), 20);
+    assert_eq!(attributed(&window, ToolTurn::None), (ToolTurn::Results(called), None));
+    assert_eq!(attributed(&window, ToolTurn::Results(own)), (ToolTurn::Results(own), None));
 }
