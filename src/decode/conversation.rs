@@ -99,6 +99,10 @@ fn read_progress(
                 add_calls(message, &mut tools.calls)?;
                 if answer.is_none() {
                     answer = Some(message.members.content);
+                    // In a chat the message before it is the user's, and reading it would tell nothing.
+                    if !tools.has_results && message.is_text() {
+                        break;
+                    }
                 }
             }
             _ if answer.is_some() => break,

@@ -88,6 +88,8 @@ pub struct Message<'a> {
     pub role: Role,
     /// Whether this is a tool result inside a user's message.
     in_user_message: bool,
+    /// Whether the message is more than a role and a text. Then those before it probably are, too.
+    is_unusual: bool,
 }
 
 /// The members of a message that matter.
@@ -137,6 +139,14 @@ impl<'a> Message<'a> {
     /// Reads the next message of a list, last to first, in place of this one.
     fn read_next(&mut self, list: &mut ElementsBack<'a>) -> Option<Result<(), Malformed>> {
         self.members = MessageMembers::default();
+        if !self.is_unusual
+            && let Some((json, [role, content])) = list.next_pair([b"role", b"content"])
+        {
+            (self.json, self.members.role, self.members.content) = (json, Some(role), Some(content));
+            (self.role, self.in_user_message) = (role_by_name(role).unwrap_or(Role::User), false);
+            return Some(Ok(()));
+        }
+        self.is_unusual = true;
         let json = list.next_with_members(|name, value| self.members.take(name, value))?;
         Some(json.and_then(|json| self.complete(json)))
     }
@@ -162,6 +172,12 @@ impl<'a> Message<'a> {
             self.role = Role::ToolResult;
         }
         Ok(())
+    }
+
+    /// Returns whether the message is a text and nothing else, such as tool calls.
+    pub fn is_text(&self) -> bool {
+        let MessageMembers { item_type, content, calls, .. } = self.members;
+        item_type.is_none() && calls.is_none() && content.is_some_and(|content| content.string().is_some())
     }
 
     /// Returns whether the message contains text of the user, possibly next to tool results.
@@ -222,4 +238,48 @@ fn role_by_name(role: Json<'_>) -> Option<Role> {
         b"system" | b"developer" => Some(Role::Instructions),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the role and the content of each message, last to first.
+    fn read(list: &str) -> Vec<(Role, &str)> {
+        let mut messages = Messages::of(Json::root(list.as_bytes()).unwrap());
+        let mut read = Vec::new();
+        while let Some(message) = messages.read_next() {
+            let message = message.unwrap();
+            let content = message.members.content.map(Json::text).unwrap_or_default();
+            read.push((message.role, std::str::from_utf8(content).unwrap()));
+        }
+        read
+    }
+
+    #[test]
+    fn the_usual_form_of_a_message_is_read_like_every_other_form() {
+        let contents = ["", "Hi", r#"a \"quoted\" word"#, r"ends with \\", r#"{\"role\":\"user\",\"content\":\"x\"}"#];
+        for (role, name) in [(Role::User, "user"), (Role::Model, "assistant"), (Role::Instructions, "system")] {
+            for content in contents {
+                let expected = format!("\"{content}\"");
+                for form in [
+                    format!(r#"{{"role":"{name}","content":"{content}"}}"#),
+                    format!(r#"{{"role": "{name}", "content": "{content}"}}"#),
+                    format!(r#"{{ "role" : "{name}" , "content" : "{content}" }}"#),
+                    format!(r#"{{"content":"{content}","role":"{name}"}}"#),
+                    format!(r#"{{"name":"a","role":"{name}","content":"{content}"}}"#),
+                ] {
+                    let list = format!("[{form},{form} , {form}]");
+                    assert_eq!(read(&list), vec![(role, expected.as_str()); 3], "{list}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn members_with_other_names_do_not_have_the_usual_form() {
+        let list =
+            r#"[{"role":"user","note":"a"},{"roles":"assistant","content":"b"},{"x":{"role":"tool","content":"c"}}]"#;
+        assert_eq!(read(list), [(Role::User, ""), (Role::User, "\"b\""), (Role::User, "")]);
+    }
 }

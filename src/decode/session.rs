@@ -135,9 +135,7 @@ fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
     loop {
         match messages.next_start().and_then(Start::read) {
             Some(Start::OfUser(hash)) => return Ok(hash),
-            Some(Start::OfOthers) => {
-                messages.next().and_then(Result::ok).ok_or(TooShort)?;
-            }
+            Some(Start::OfOthers(members)) => messages.skip_rest_of(members).ok_or(TooShort)?,
             None => {
                 let message = messages.next().and_then(Result::ok).ok_or(TooShort)?;
                 let message = Message::read(message).map_err(|_| TooShort)?;
@@ -150,26 +148,27 @@ fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
 }
 
 /// What the start of a message tells, if it has the form that most messages have: first the role, then the content.
-enum Start {
+enum Start<'a> {
     /// It is of the user, and this is the hash of its texts.
     OfUser(u64),
-    /// It is not of the user.
-    OfOthers,
+    /// It is not of the user. These are its members after the role.
+    OfOthers(Members<'a>),
 }
 
-impl Start {
-    fn read(message: &[u8]) -> Option<Self> {
-        let start = message.get(..MESSAGE_BYTES);
-        let mut members = Members::at_start_of(start.unwrap_or(message))?;
+impl<'a> Start<'a> {
+    fn read(message: &'a [u8]) -> Option<Self> {
+        let mut members = Members::at_start_of(message)?;
         members.next_name().filter(|name| name.raw() == b"role")?;
         match members.value()?.string()?.raw() {
             b"user" => {
                 members.next_name().filter(|name| name.raw() == b"content")?;
-                let texts = Texts::of(members.start_of_value());
-                let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || start.is_some());
+                let content = members.start_of_value();
+                let read = MESSAGE_BYTES.checked_sub(message.len() - content.len())?;
+                let texts = Texts::of(content.get(..read).unwrap_or(content));
+                let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || content.len() >= read);
                 is_enough.then_some(Self::OfUser(texts.hash))
             }
-            b"system" | b"developer" | b"assistant" => Some(Self::OfOthers),
+            b"system" | b"developer" | b"assistant" => Some(Self::OfOthers(members)),
             _ => None,
         }
     }
@@ -190,29 +189,43 @@ impl Texts {
     /// Reads the content of a message or the start of it: one text, or blocks of which some have a text.
     fn of(content: &[u8]) -> Self {
         let mut texts = Self::default();
-        if let Some(text) = start_of_string(content, TEXT_BYTES) {
-            return Self { hash: with_text(0, text), complete: true, has_result: false };
-        }
-        let Some(mut blocks) = Elements::at_start_of(content) else { return texts };
-        while !blocks.is_at_end() {
-            // The start of a text counts even if its block is cut.
-            let text = blocks.next_start().and_then(start_of_text);
-            texts.hash = text.map_or(texts.hash, |text| with_text(texts.hash, text));
-            let Some(Ok(block)) = blocks.next() else { return texts };
-            texts.has_result |= block.members().flatten().any(|(name, value)| is_result(name, value));
-        }
-        texts.complete = true;
+        texts.complete = texts.add_text(content).or_else(|| texts.add_blocks(content)).is_some();
         texts
     }
-}
 
-/// Returns the start of the text in a block. Other members of it, such as marks for a cache, may change from call to call.
-fn start_of_text(block: &[u8]) -> Option<&[u8]> {
-    let Some(mut members) = Members::at_start_of(block) else { return start_of_string(block, TEXT_BYTES) };
-    while members.next_name()?.raw() != b"text" {
-        members.value()?;
+    /// Adds a text. Returns `None` if there is none.
+    fn add_text(&mut self, text: &[u8]) -> Option<()> {
+        self.hash = with_text(self.hash, start_of_string(text, TEXT_BYTES)?);
+        Some(())
     }
-    start_of_string(members.start_of_value(), TEXT_BYTES)
+
+    /// Adds the texts of blocks. Returns `None` if their end is missing.
+    fn add_blocks(&mut self, content: &[u8]) -> Option<()> {
+        let mut blocks = Elements::at_start_of(content)?;
+        while !blocks.is_at_end() {
+            let block = blocks.next_start()?;
+            match Members::at_start_of(block) {
+                Some(members) => blocks.skip_rest_of(self.add_block(members)?)?,
+                None => {
+                    let _ = self.add_text(block);
+                    blocks.next()?.ok()?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the text of a block. Other members of it, such as marks for a cache, may change from call to call. The start of
+    /// a text counts even if the block is cut.
+    fn add_block<'a>(&mut self, mut members: Members<'a>) -> Option<Members<'a>> {
+        while let Some(name) = members.next_name() {
+            if name.raw() == b"text" {
+                let _ = self.add_text(members.start_of_value());
+            }
+            self.has_result |= is_result(name, members.value()?);
+        }
+        Some(members)
+    }
 }
 
 /// Returns the hash of the texts so far and one more.

@@ -67,9 +67,13 @@ fn hash_long(bytes: &[u8]) -> u64 {
     for block in blocks {
         lanes = add(lanes, words(block));
     }
-    let mut last = [0; 32];
-    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-    lanes = add(lanes, words(&last));
+    let last = |from: usize| match rest.len().saturating_sub(from) {
+        0 => 0,
+        // Fewer than eight bytes are loaded together with those before them.
+        left @ 1..8 => u64_at(bytes, bytes.len() - 8) >> (64 - 8 * left),
+        _ => u64_at(rest, from),
+    };
+    lanes = add(lanes, [last(0), last(8), last(16), last(24)]);
     lanes.iter().fold(bytes.len() as u64, |hash, lane| mix(hash.rotate_left(17) ^ lane))
 }
 

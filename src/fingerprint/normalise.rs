@@ -195,7 +195,9 @@ impl Normaliser {
     /// Ends the text. The normaliser is ready for the next one.
     #[inline(always)]
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        self.remove_invisible();
+        if self.filled > 0 {
+            self.remove_invisible();
+        }
         if self.filled == 0 {
             self.scanner.before = Before::Gap;
             return;

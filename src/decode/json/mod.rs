@@ -279,6 +279,17 @@ impl<'a> ContainerWalk<'a> {
         Some((self.string_back()?, value))
     }
 
+    /// Takes a member whose value is a string, if it has this name.
+    #[inline(always)]
+    fn string_member_back(&mut self, name: &[u8]) -> Option<Json<'a>> {
+        let before = self.rest.strip_suffix(b"\"")?;
+        let (rest, _) = before.split_at_checked(opening_quote(before)?)?;
+        let value = self.rest.get(rest.len()..)?;
+        let rest = rest.trim_ascii_end().strip_suffix(b":")?.strip_suffix(b"\"")?;
+        self.rest = rest.strip_suffix(name)?.strip_suffix(b"\"")?;
+        Some(Json(value))
+    }
+
     #[inline(always)]
     fn string_back(&mut self) -> Option<RawStr<'a>> {
         let before = self.rest.strip_suffix(b"\"")?;
@@ -328,6 +339,17 @@ impl<'a> Elements<'a> {
     /// Returns whether the end of an array comes next whose elements are walked from its start.
     pub fn is_at_end(&self) -> bool {
         self.0.rest.first() == Some(&b']')
+    }
+
+    /// Skips the next element, an object of which some members have been read.
+    #[inline(always)]
+    pub fn skip_rest_of(&mut self, mut members: Members<'a>) -> Option<()> {
+        while members.next_name().is_some() {
+            members.value()?;
+        }
+        self.0.rest = members.0.rest.strip_prefix(b"}")?.trim_ascii_start();
+        self.0.at_first = false;
+        Some(())
     }
 
     /// Returns the text from the next element on. Its end is not searched for.
@@ -405,6 +427,28 @@ impl<'a> Iterator for Elements<'a> {
 pub struct ElementsBack<'a>(ContainerWalk<'a>);
 
 impl<'a> ElementsBack<'a> {
+    /// Returns the next element if it is an object of two strings with these names, and the strings. Most messages are such
+    /// objects. A history is read 7 % faster in V8 if they are recognised than if their members are walked.
+    #[inline(always)]
+    pub fn next_pair(&mut self, [first, second]: [&[u8]; 2]) -> Option<(Json<'a>, [Json<'a>; 2])> {
+        let mut walk = self.0;
+        walk.separator_back()?;
+        let text = walk.rest;
+        walk.rest = text.strip_suffix(b"}")?;
+        let second = walk.string_member_back(second)?;
+        walk.rest = walk.rest.strip_suffix(b",")?.trim_ascii_end();
+        let first = walk.string_member_back(first)?;
+        walk.rest = walk.rest.strip_suffix(b"{")?;
+        let object = Json(text.get(walk.rest.len()..)?);
+        walk.rest = walk.rest.trim_ascii_end();
+        walk.at_first = false;
+        if walk.failed || !walk.may_end_here() {
+            return None;
+        }
+        self.0 = walk;
+        Some((object, [first, second]))
+    }
+
     /// Returns the next element. If it is an object, calls `each` with its members, last to first, in the same walk that
     /// finds where the object begins.
     pub fn next_with_members(
