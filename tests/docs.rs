@@ -15,10 +15,10 @@ use lab::proc::binary;
 const TOPS: [&str; 11] =
     ["bench/", "deploy/", "docs/", "envoy/", "fuzz/", "lab/", "sidecar/", "src/", "tests/", "tools/", "Cargo.toml"];
 
-/// Names of Envoy, curl, OpenTelemetry, GitHub and agent frameworks that the documentation mentions, but no file of the project uses.
+/// Names of Envoy, curl, OpenTelemetry, GitHub, proptest and agent frameworks that the documentation mentions, but no file of the project uses.
 #[rustfmt::skip]
-const THEIRS: [&str; 17] = [
-    "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "common_config", "pull_request",
+const THEIRS: [&str; 18] = [
+    "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "PROPTEST_CASES", "common_config", "pull_request",
     "dns_san_peer_certificate", "ext_proc", "extra_headers", "fail_open", "filter_metadata", "http_code", "jwt_payload",
     "max_retries", "max_retry_limit", "num_retries", "payload_in_metadata", "per_connection_buffer_limit_bytes",
     "typed_per_filter_config",

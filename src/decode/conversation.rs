@@ -12,7 +12,7 @@ use super::text::{find, push_result};
 use super::tools::{ToolCalls, add_call};
 use crate::fingerprint::Fingerprinter;
 use crate::scan::Malformed;
-use crate::turn::ToolSignature;
+use crate::turn::{Format, ToolSignature};
 use crate::wire::Counting;
 
 /// The most messages that are read. If there are more since the model last spoke, the older ones are ignored: what is
@@ -35,12 +35,13 @@ pub struct ConversationTools {
 /// Pushes the new text of a conversation into `text`, and returns the tools that it is about.
 pub fn read(
     messages: &mut Messages<'_>,
+    format: Format,
     reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
     match reading.counting {
         Counting::Literal => read_literal(messages, text),
-        Counting::Progress => read_progress(messages, reading, text),
+        Counting::Progress => read_progress(messages, format, reading, text),
     }
 }
 
@@ -79,6 +80,7 @@ fn read_literal(messages: &mut Messages<'_>, text: &mut Fingerprinter) -> Result
 /// Reads everything since the model last spoke, and the tool calls or the action that it answered with then.
 fn read_progress(
     messages: &mut Messages<'_>,
+    format: Format,
     reading: &Reading<'_>,
     text: &mut Fingerprinter,
 ) -> Result<ConversationTools, Malformed> {
@@ -99,8 +101,8 @@ fn read_progress(
                 add_calls(message, &mut tools.calls)?;
                 if answer.is_none() {
                     answer = Some(message.members.content);
-                    // In a chat the message before it is the user's, and reading it would tell nothing.
-                    if !tools.has_results && message.is_text() {
+                    // Only the Responses API splits an answer. Elsewhere the message before it is not of the model.
+                    if format != Format::OpenAiResponses && !tools.has_results && message.is_text() {
                         break;
                     }
                 }

@@ -88,7 +88,7 @@ pub struct Message<'a> {
     pub role: Role,
     /// Whether this is a tool result inside a user's message.
     in_user_message: bool,
-    /// Whether the message is more than a role and a text. Then those before it probably are, too.
+    /// Whether this message or one read before it did not have the usual form. Then the rest probably do not either.
     is_unusual: bool,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Returns whether the message is a text and nothing else, such as tool calls.
+    /// Returns whether the message consists of a text, without tool calls.
     pub fn is_text(&self) -> bool {
         let MessageMembers { item_type, content, calls, .. } = self.members;
         item_type.is_none() && calls.is_none() && content.is_some_and(|content| content.string().is_some())
@@ -277,9 +277,23 @@ mod tests {
     }
 
     #[test]
-    fn members_with_other_names_do_not_have_the_usual_form() {
-        let list =
-            r#"[{"role":"user","note":"a"},{"roles":"assistant","content":"b"},{"x":{"role":"tool","content":"c"}}]"#;
-        assert_eq!(read(list), [(Role::User, ""), (Role::User, "\"b\""), (Role::User, "")]);
+    fn messages_of_other_forms_are_read_before_and_after_those_of_the_usual_form() {
+        for (other, expected) in [
+            (r#"{"role":"assistant","note":"a"}"#, (Role::Model, "")),
+            (r#"{"roles":"assistant","content":"b"}"#, (Role::User, "\"b\"")),
+            (r#"{"xrole":"assistant","content":"b"}"#, (Role::User, "\"b\"")),
+            (r#"{"role":"assistant","x\"content":"b"}"#, (Role::Model, "")),
+            (r#"{"role":"tool","content":["c"]}"#, (Role::ToolResult, "[\"c\"]")),
+            (r#"{"role":"tool","content":null}"#, (Role::ToolResult, "null")),
+            (r#"{"x":{"role":"tool","content":"c"}}"#, (Role::User, "")),
+            (r#""role","content""#, (Role::User, "\"content\"")),
+        ] {
+            let usual = r#"{"role":"assistant","content":"a"}"#;
+            let list = format!("[{usual},{other},{usual}]");
+            let read = read(&list);
+            assert_eq!((read.first(), read.last()), (Some(&(Role::Model, "\"a\"")), Some(&(Role::Model, "\"a\""))));
+            assert_eq!(read.get(1), Some(&expected), "{other}");
+            assert_eq!(self::read(&format!("[{other}]")).first(), Some(&expected), "{other}");
+        }
     }
 }

@@ -217,7 +217,7 @@ fn decode_conversation(
     turn: &mut Turn,
     text: &mut Fingerprinter,
 ) -> Result<bool, Malformed> {
-    let tools = conversation::read(messages, reading, text)?;
+    let tools = conversation::read(messages, turn.format, reading, text)?;
     turn.action = tools.action;
     if tools.has_results || reading.counting == Counting::Literal {
         turn.tools = tools.calls.signature().map_or(ToolTurn::None, ToolTurn::Results);

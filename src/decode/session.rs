@@ -321,6 +321,20 @@ mod tests {
     }
 
     #[test]
+    fn a_message_with_a_tool_result_is_not_the_first_one_of_the_user_however_long_it_is() {
+        for length in [1, MESSAGE_BYTES] {
+            let result = format!(r#"{{"type": "tool_result", "content": "{}"}}"#, "r".repeat(length));
+            let first = format!(r#"{{"role": "user", "content": [{{"text": "Go on"}}, {result}]}}"#);
+            let body = format!(r#"{{"messages": [{first}, {{"role": "user", "content": "Hello there"}}]}}"#);
+            assert_eq!(
+                find(&body, true),
+                Conversation::Continued { key: conversation_key(b"Hello there") },
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
     fn a_conversation_is_the_same_however_long_it_has_become() {
         let document = "d".repeat(MESSAGE_BYTES);
         let result = r#"[{"type": "tool_result", "content": "x"}, {"type": "text", "text": "Go on"}]"#;

@@ -28,6 +28,17 @@ fn references_to_items_are_ignored() {
 }
 
 #[test]
+fn calls_before_the_text_of_an_answer_are_part_of_it() {
+    let call = r#"{"type": "mcp_call", "id": "mcp_1", "name": "search", "arguments": "{}", "output": "none"}"#;
+    let body = format!(
+        r#"{{"input": [{{"role": "user", "content": "go"}}, {call}, {{"role": "assistant", "content": "Nothing yet."}},
+        {{"role": "user", "content": "try again"}}]}}"#
+    );
+    let turn = decode(PATH, &body).unwrap();
+    assert_eq!((turn.input, turn.tool_names), (fingerprint(&["try again"]), vec!["search".to_owned()]));
+}
+
+#[test]
 fn every_type_of_call_that_the_client_runs_is_a_call() {
     for (call, output, expected) in [
         (

@@ -26,8 +26,8 @@ fn hold_body(filter: Value) -> MeshOptions {
     MeshOptions { filter, envoy: Box::new(without_flag), ..MeshOptions::default() }
 }
 
-/// The longest body that is held.
-const MAX_BODY: usize = 1 << 20;
+/// The longest body that is held. Envoy 1.36 holds at most 1 MiB with `hold: headers`.
+const MAX_BODY: usize = 1 << 19;
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
 /// Returns both meshes with the value of `hold`, and switches the kill switch on for an agent.
@@ -117,11 +117,16 @@ fn bodies_over_the_limit_pass_in_full_and_are_counted() {
             let before = counter(&mesh, "requests.too_large").await;
             let body = ask(&"word ".repeat(300_000)).body_text();
             assert_eq!(status(&mesh, by_hand(CHAT, "large", "", &body)).await, 200, "{hold}");
-            let mut chunked = head_by_hand(CHAT, "large", CHUNKED).into_bytes();
-            body.as_bytes().chunks(50_000).for_each(|piece| chunked.extend(chunk(piece)));
-            chunked.extend(b"0\r\n\r\n");
-            assert_eq!(status(&mesh, chunked).await, 200, "{hold}");
-            assert_eq!(counter(&mesh, "requests.too_large").await - before, 2, "{hold}");
+            let (first, rest) = body.as_bytes().split_at(MAX_BODY + 1);
+            let mut raw = sent(&mesh, head_by_hand(CHAT, "large", CHUNKED)).await;
+            raw.send(chunk(first)).await;
+            // If one read brought all of it, Envoy 1.36 would refuse the body before the filter can release it.
+            wait_until("the body is released", SOON, || async {
+                counter(&mesh, "requests.too_large").await - before == 2
+            })
+            .await;
+            raw.send([chunk(rest).as_slice(), b"0\r\n\r\n"].concat()).await;
+            assert_eq!(raw.status().await, 200, "{hold}");
             assert!(mesh.llm.received_from("large").iter().all(|request| request.body == body), "{hold}");
         }
     });

@@ -49,6 +49,9 @@ async fn stop_loops(fleet: &Fleet) {
     working.goes_on(100).await;
     let healthy = working.end().await;
     assert!(healthy.stopped == 0 && healthy.failed == 0, "{healthy:?}");
+    // From here on, every call and answer that is merged is one of the next agent.
+    let answered = healthy.calls + calls - 1;
+    fleet.wait_for_merged(2 * answered as u64).await;
 
     fleet.enable("slow", json!({})).await;
     let (calls, _) = fleet.loop_until_refused("slow", Pace::UntilMerged).await;

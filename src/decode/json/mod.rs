@@ -427,8 +427,9 @@ impl<'a> Iterator for Elements<'a> {
 pub struct ElementsBack<'a>(ContainerWalk<'a>);
 
 impl<'a> ElementsBack<'a> {
-    /// Returns the next element if it is an object of two strings with these names, and the strings. Most messages are such
-    /// objects. A history is read 7 % faster in V8 if they are recognised than if their members are walked.
+    /// If the next element is an object with exactly these two members, and both are strings, returns it and the strings.
+    /// Most messages are such objects. A history is read 7 % faster in V8 if they are recognised than if their members are
+    /// walked.
     #[inline(always)]
     pub fn next_pair(&mut self, [first, second]: [&[u8]; 2]) -> Option<(Json<'a>, [Json<'a>; 2])> {
         let mut walk = self.0;
@@ -436,7 +437,7 @@ impl<'a> ElementsBack<'a> {
         let text = walk.rest;
         walk.rest = text.strip_suffix(b"}")?;
         let second = walk.string_member_back(second)?;
-        walk.rest = walk.rest.strip_suffix(b",")?.trim_ascii_end();
+        walk.rest = walk.rest.trim_ascii_end().strip_suffix(b",")?.trim_ascii_end();
         let first = walk.string_member_back(first)?;
         walk.rest = walk.rest.strip_suffix(b"{")?;
         let object = Json(text.get(walk.rest.len()..)?);
