@@ -88,7 +88,9 @@ fn is_failure_at(text: &[u8], start: usize) -> bool {
 /// Returns the first of these words that a text begins with.
 #[inline(never)] // compiled once for all lists of words
 fn beginning<'a>(text: &[u8], words: &[&'a [u8]]) -> Option<&'a [u8]> {
-    words.iter().copied().find(|word| begins_with(text, word))
+    // Most words differ in their first letter.
+    let first = text.first().map(|byte| byte | 0x20);
+    words.iter().copied().find(|word| word.first().copied() == first && begins_with(text, word))
 }
 
 /// Returns whether a text begins with a word that is written in lower case here. Brackets count as braces.

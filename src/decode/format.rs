@@ -112,6 +112,13 @@ pub fn is_not_a_call(path: &[u8]) -> bool {
 
 /// Returns the format of a path, if it is a known one.
 pub fn by_path(path: &[u8]) -> Option<Format> {
+    // The most common paths need not be searched for a query.
+    match path {
+        b"/v1/chat/completions" => return Some(Format::OpenAiChat),
+        b"/v1/responses" => return Some(Format::OpenAiResponses),
+        b"/v1/messages" => return Some(Format::Anthropic),
+        _ => {}
+    }
     let path = Ending::of(path);
     CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
 }

@@ -3,7 +3,8 @@
 //! A member of the body may hold an id. Otherwise the conversation is known by its *opening*, the first user message. Both
 //! ends of the body are looked at, but not the messages in between, so that the length of a conversation costs nothing.
 
-use super::json::{Elements, Json, Members, RawStr, start_of_string};
+use super::json::bounds::start_of_string;
+use super::json::{Elements, Json, Members, RawStr};
 use super::messages::{Message, Role, is_result};
 use crate::turn::{Conversation, conversation_key};
 
@@ -158,19 +159,17 @@ enum Start<'a> {
 impl<'a> Start<'a> {
     fn read(message: &'a [u8]) -> Option<Self> {
         let mut members = Members::at_start_of(message)?;
-        members.next_name().filter(|name| name.raw() == b"role")?;
-        match members.value()?.string()?.raw() {
-            b"user" => {
-                members.next_name().filter(|name| name.raw() == b"content")?;
-                let content = members.start_of_value();
-                let read = MESSAGE_BYTES.checked_sub(message.len() - content.len())?;
-                let texts = Texts::of(content.get(..read).unwrap_or(content));
-                let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || content.len() >= read);
-                is_enough.then_some(Self::OfUser(texts.hash))
-            }
-            b"system" | b"developer" | b"assistant" => Some(Self::OfOthers(members)),
-            _ => None,
+        members.skip_name(b"role")?;
+        if members.skip_string(b"user").is_none() {
+            let is_known = matches!(members.value()?.string()?.raw(), b"system" | b"developer" | b"assistant");
+            return is_known.then_some(Self::OfOthers(members));
         }
+        members.skip_name(b"content")?;
+        let content = members.start_of_value();
+        let read = MESSAGE_BYTES.checked_sub(message.len() - content.len())?;
+        let texts = Texts::of(content.get(..read).unwrap_or(content));
+        let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || content.len() >= read);
+        is_enough.then_some(Self::OfUser(texts.hash))
     }
 }
 
@@ -276,6 +275,11 @@ mod tests {
         for body in [
             r#"{"messages": [{"role": "user", "content": "Hello there"}, {"role": "assistant", "content": "Hi"}]}"#.to_owned(),
             format!(r#"{{"model": "m", "messages": [{system}, {{"role": "user", "content": [{{"type": "text", "text": "Hello there", "cache_control": {{}}}}]}}]}}"#),
+            r#"{"messages":[{ "role" : "user" , "content" : "Hello there" }]}"#.to_owned(),
+            r#"{"messages": [{"content": "Hello there", "role": "user"}]}"#.to_owned(),
+            r#"{"messages": [{"r\u006fle": "user", "content": "Hello there"}]}"#.to_owned(),
+            r#"{"messages": [{"role": "users", "content": "Hello there"}]}"#.to_owned(),
+            r#"{"messages": [{"role": "assistant", "name": "a", "content": "Hi"}, {"role": "user", "content": "Hello there"}]}"#.to_owned(),
             r#"{"contents": [{"role": "user", "parts": [{"text": "Hello there"}]}]}"#.to_owned(),
             r#"{"input": [{"role": "developer", "content": "x"}, {"role": "user", "content": [{"type": "input_text", "text": "Hello there"}]}]}"#.to_owned(),
         ] {

@@ -43,6 +43,24 @@ fn near_stop(text: &[u8]) -> Option<usize> {
     (stops != 0).then(|| stops.trailing_zeros() as usize)
 }
 
+/// Returns the first `max` bytes of a string, with their escapes and without its quotes, or all of it if it is shorter.
+/// Returns `None` if the text is not a string, or ends before that.
+pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
+    let text = text.strip_prefix(b"\"")?;
+    let start = text.get(..max);
+    match closing_quote(start.unwrap_or(text)) {
+        Some(len) => text.get(..len),
+        None => start,
+    }
+}
+
+/// Returns what comes after a string and white space, if the text begins with exactly this string.
+#[inline(always)]
+pub fn after_string<'a>(text: &'a [u8], string: &[u8]) -> Option<&'a [u8]> {
+    let rest = text.strip_prefix(b"\"")?.strip_prefix(string)?.strip_prefix(b"\"")?;
+    Some(rest.trim_ascii_start())
+}
+
 /// Returns the length of the object or array at the start of `text`, if it is complete.
 #[inline(never)]
 pub fn container_len(text: &[u8]) -> Option<usize> {

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use crate::scan::Malformed;
 use crate::scan::unescape::unescape;
-use bounds::{closing_quote, is_scalar, opening_quote, value_len, value_start};
+use bounds::{after_string, closing_quote, is_scalar, opening_quote, value_len, value_start};
 
 /// The text of one JSON value, without white space around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -315,6 +315,23 @@ impl<'a> Members<'a> {
         self.0.name()
     }
 
+    /// Takes the next name if it is this one, which is faster than reading it.
+    #[inline(always)]
+    pub fn skip_name(&mut self, name: &[u8]) -> Option<()> {
+        let mut walk = self.0;
+        walk.separator()?;
+        self.0.rest = after_string(walk.rest, name)?.strip_prefix(b":")?.trim_ascii_start();
+        Some(())
+    }
+
+    /// Takes the value of the member whose name was read, if it is this string.
+    #[inline(always)]
+    pub fn skip_string(&mut self, text: &[u8]) -> Option<()> {
+        self.0.rest = after_string(self.0.rest, text)?;
+        self.0.at_first = false;
+        Some(())
+    }
+
     /// Returns the value of the member whose name was read.
     #[inline(always)]
     pub fn value(&mut self) -> Option<Json<'a>> {
@@ -358,17 +375,6 @@ impl<'a> Elements<'a> {
         let mut walk = self.0;
         walk.separator()?;
         Some(walk.rest)
-    }
-}
-
-/// Returns the first `max` bytes of a string, with their escapes and without its quotes, or all of it if it is shorter.
-/// Returns `None` if the text is not a string, or ends before that.
-pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
-    let text = text.strip_prefix(b"\"")?;
-    let start = text.get(..max);
-    match closing_quote(start.unwrap_or(text)) {
-        Some(len) => text.get(..len),
-        None => start,
     }
 }
 
