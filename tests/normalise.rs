@@ -101,6 +101,22 @@ fn dates_and_times_of_many_languages_become_placeholders() {
 }
 
 #[test]
+fn a_date_is_found_wherever_it_begins() {
+    for bytes in 0..140 {
+        let before = format!("{}{}", "x ".repeat(bytes / 2), " ".repeat(bytes % 2));
+        for date in ["Mar 4, 2026", "Mar. 4 2026", "MAY  4 15:20:33", "september 14, 2026"] {
+            let text = normalised(format!("{before}{date} y").as_bytes());
+            assert!(text.ends_with("<TS> y"), "{date} after {bytes} bytes: {text}");
+        }
+        for words in ["may / a", "may : a", "may be a", "may ... 4, 2026"] {
+            let text = format!("{before}{words}");
+            assert_eq!(fingerprint(&text), fingerprint(&text.replace("may", "MAY")), "{words} after {bytes} bytes");
+            assert!(!normalised(text.as_bytes()).contains("<TS>"), "{words} after {bytes} bytes");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_a_date_keeps_its_words_and_its_numbers() {
     let cases = [
         ("march on, you may; orders, maybe", "march on, you may; orders, maybe"),

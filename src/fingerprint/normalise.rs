@@ -385,7 +385,7 @@ fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) ->
     let stops = kinds.digits_or_non_ascii | (starts << 8 & ends & kinds.hyphens);
     // Keeps only the ends before the first stop.
     ends &= stops.wrapping_sub(1) & !stops;
-    if may_be_date(ahead, starts, ends, stops) {
+    if may_be_date(ahead, starts, ends) {
         ends &= !(1 << 63 >> ends.leading_zeros());
     }
     // Computed before the words are taken, so that the processor can start with the next 64 bytes.
@@ -410,17 +410,28 @@ fn short_words_ahead(ahead: &[u8; PADDING], len: usize, sink: &mut impl Sink) ->
     next
 }
 
-/// Returns whether the last of the words that end at `ends` may be the first word of a date: a number comes at most three
-/// bytes after it, or may come there after the first 64 bytes, and it begins like a month.
+/// Returns whether the last of the words that end at `ends` may be the first word of a date: a digit comes at most three
+/// bytes after it, and it begins like a month.
 #[inline(always)]
-fn may_be_date(ahead: &[u8; PADDING], starts: u64, ends: u64, stops: u64) -> bool {
+fn may_be_date(ahead: &[u8; PADDING], starts: u64, ends: u64) -> bool {
     let Some(end) = ends.checked_ilog2() else { return false };
-    if stops.trailing_zeros() > end + 3 {
+    let after = ahead.get(end as usize..).and_then(<[u8]>::first_chunk);
+    if !after.is_some_and(|after| has_digit(*after)) {
         return false;
     }
     let before = starts & ((1 << end) - 1);
     let start = before.checked_ilog2().unwrap_or(0);
     ahead.get(start as usize..end as usize).is_some_and(begins_like_month)
+}
+
+/// Returns whether one of four bytes is a digit. Looks at all of them at once, because a branch for each would often be
+/// mispredicted.
+#[inline(always)]
+fn has_digit(bytes: [u8; 4]) -> bool {
+    // A digit becomes a number below ten, and subtracting ten from it sets its highest bit. A borrow sets the highest bit of
+    // other bytes, too, but only digits cause one.
+    let values = u32::from_le_bytes(bytes) ^ 0x3030_3030;
+    values.wrapping_sub(0x0A0A_0A0A) & !values & 0x8080_8080 != 0
 }
 
 /// Returns what the last byte of a gap means for a number after it.
