@@ -101,7 +101,7 @@ fn read_progress(
                 add_calls(message, &mut tools.calls)?;
                 if answer.is_none() {
                     answer = Some(message.members.content);
-                    // Only the Responses API splits an answer. Elsewhere the message before it is not of the model.
+                    // Usually, the message before is then not the model's. Only the Responses API splits each answer.
                     if format != Format::OpenAiResponses && !tools.has_results && message.is_text() {
                         break;
                     }

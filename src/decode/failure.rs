@@ -88,7 +88,7 @@ fn is_failure_at(text: &[u8], start: usize) -> bool {
 /// Returns the first of these words that a text begins with.
 #[inline(never)] // compiled once for all lists of words
 fn beginning<'a>(text: &[u8], words: &[&'a [u8]]) -> Option<&'a [u8]> {
-    // Most words differ in their first letter.
+    // Most words are ruled out by their first byte.
     let first = text.first().map(|byte| byte | 0x20);
     words.iter().copied().find(|word| word.first().copied() == first && begins_with(text, word))
 }

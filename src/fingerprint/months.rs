@@ -140,12 +140,17 @@ pub fn begins_like_month(word: &[u8]) -> bool {
     const OCT: u32 = begins(b"oct");
     const NOV: u32 = begins(b"nov");
     const DEC: u32 = begins(b"dec");
-    let Some(first) = word.first_chunk() else { return false };
-    // Rules out most words without a branch, which would often be mispredicted.
-    let [a, b, c] = first.map(|letter| 1u32 << (letter & 31));
-    let may_be = (a & letters(b"jfmasond") != 0) & (b & letters(b"aepuco") != 0) & (c & letters(b"nbrylgptvc") != 0);
+    const FIRST: u32 = letters(b"jfmasond");
+    const SECOND: u32 = letters(b"aepuco");
+    const THIRD: u32 = letters(b"nbrylgptvc");
+    let Some(first @ &[a, b, c]) = word.first_chunk() else { return false };
+    // Rules out most words with a single branch. A branch for each letter would often be mispredicted.
+    let may_be = (FIRST >> (a & 31)) & (SECOND >> (b & 31)) & (THIRD >> (c & 31)) & 1;
+    if may_be == 0 {
+        return false;
+    }
     let begins = begins(first) | 0x20_20_20;
-    may_be && matches!(begins, JAN | FEB | MAR | APR | MAY | JUN | JUL | AUG | SEP | OCT | NOV | DEC) && word.len() <= 9
+    matches!(begins, JAN | FEB | MAR | APR | MAY | JUN | JUL | AUG | SEP | OCT | NOV | DEC) && word.len() <= 9
 }
 
 #[cfg(test)]

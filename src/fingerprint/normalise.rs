@@ -428,8 +428,8 @@ fn may_be_date(ahead: &[u8; PADDING], starts: u64, ends: u64) -> bool {
 /// mispredicted.
 #[inline(always)]
 fn has_digit(bytes: [u8; 4]) -> bool {
-    // A digit becomes a number below ten, and subtracting ten from it sets its highest bit. A borrow sets the highest bit of
-    // other bytes, too, but only digits cause one.
+    // A digit becomes a number below ten, and subtracting ten from it sets its highest bit. A borrow may set the highest bit
+    // of other bytes, too, but only digits cause one.
     let values = u32::from_le_bytes(bytes) ^ 0x3030_3030;
     values.wrapping_sub(0x0A0A_0A0A) & !values & 0x8080_8080 != 0
 }

@@ -120,7 +120,7 @@ fn bodies_over_the_limit_pass_in_full_and_are_counted() {
             let (first, rest) = body.as_bytes().split_at(MAX_BODY + 1);
             let mut raw = sent(&mesh, head_by_hand(CHAT, "large", CHUNKED)).await;
             raw.send(chunk(first)).await;
-            // If one read brought all of it, Envoy 1.36 would refuse the body before the filter can release it.
+            // If one read brought the whole body, Envoy 1.36 would refuse the body before the filter can release it.
             wait_until("the body is released", SOON, || async {
                 counter(&mesh, "requests.too_large").await - before == 2
             })

@@ -54,7 +54,8 @@ pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
     }
 }
 
-/// Returns what comes after a string and white space, if the text begins with exactly this string.
+/// Returns what follows this string and the white space after it, if the text begins with it, in quotes. The string must
+/// contain no quote or backslash.
 #[inline(always)]
 pub fn after_string<'a>(text: &'a [u8], string: &[u8]) -> Option<&'a [u8]> {
     let rest = text.strip_prefix(b"\"")?.strip_prefix(string)?.strip_prefix(b"\"")?;
