@@ -235,3 +235,21 @@ pub enum Unreadable {
     /// The request is not a call of a model or a tool that is known: `tools/list` of JSON-RPC, embeddings, telemetry.
     NotACall,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_request_that_stays_wrong_is_rejected() {
+        for status in [200, 201, 204, 299] {
+            assert_eq!(Answer::of_failed_status(status), None, "{status}");
+        }
+        for status in [400, 404, 409, 413, 415, 422] {
+            assert_eq!(Answer::of_failed_status(status), Some(Answer::Rejected(status)), "{status}");
+        }
+        for status in [0, 302, 401, 402, 403, 408, 425, 429, 499, 500, 502, 503, 504, 529] {
+            assert_eq!(Answer::of_failed_status(status), Some(Answer::Failed), "{status}");
+        }
+    }
+}

@@ -222,7 +222,8 @@ fn texts_that_differ_only_in_volatile_parts_have_one_fingerprint() {
 fn invisible_characters_do_not_change_the_fingerprint() {
     let text = "Has order #12345 been shipped by now, 还是没有，und wenn nein, wieso wurde er nicht verschickt?";
     let invisible = ['\u{200B}', '\u{200D}', '\u{2060}', '\u{FEFF}', '\u{AD}', '\u{FE0F}', '\u{E0061}', '\u{202E}'];
-    for (seed, character) in invisible.into_iter().enumerate() {
+    let rare = ['\u{34F}', '\u{61C}', '\u{115F}', '\u{17B4}', '\u{180E}', '\u{3164}', '\u{FFA0}', '\u{FFF8}'];
+    for (seed, character) in invisible.into_iter().chain(rare).enumerate() {
         let is_place = |index: usize| (index * 7 + seed).is_multiple_of(5);
         let hidden: String = text
             .chars()

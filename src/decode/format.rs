@@ -3,6 +3,8 @@
 //! Only the end of a path is compared, since gateways put prefixes before it. If the path is unknown, the body must be a
 //! conversation. A request that is neither is not a call: an upload, a token, telemetry, an embedding.
 
+use std::borrow::Cow;
+
 use super::json::{Json, RawStr};
 use crate::scan::Malformed;
 use crate::turn::Format;
@@ -106,7 +108,8 @@ const A2A_METHODS: [&str; 6] =
 /// a text, or stores messages. Clients often do that right before they send the text to a model, and would seem to send
 /// everything twice.
 pub fn is_not_a_call(path: &[u8]) -> bool {
-    let path = Ending::of(path);
+    let path = segments(path);
+    let path = Ending::of(&path);
     NOT_CALLS.iter().any(|(before, last)| path.is(before, last))
 }
 
@@ -119,7 +122,8 @@ pub fn by_path(path: &[u8]) -> Option<Format> {
         b"/v1/messages" => return Some(Format::Anthropic),
         _ => {}
     }
-    let path = Ending::of(path);
+    let path = segments(path);
+    let path = Ending::of(&path);
     CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
 }
 
@@ -195,8 +199,8 @@ pub fn errors_by_path(path: &str) -> Option<Format> {
     by_path(path.as_bytes()).or_else(of_provider)
 }
 
-/// The end of a path, without its query: the last segment with the slash or colon before it, and what is before that.
-/// Most segments differ in length, which makes comparing them cheap.
+/// The end of a path: the last segment with the slash or colon before it, and what is before that. Most segments differ in
+/// length, which makes comparing them cheap.
 struct Ending<'a> {
     before: &'a [u8],
     last: &'a [u8],
@@ -204,10 +208,7 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     #[inline(always)]
-    fn of(path: &'a [u8]) -> Self {
-        // Most paths consist of segments only.
-        let is_plain = !path.iter().any(|byte| matches!(byte, b'?' | b'#' | b'%' | b';'));
-        let mut path = if is_plain { path } else { without_query(path) };
+    fn of(mut path: &'a [u8]) -> Self {
         while let Some(shorter) = path.strip_suffix(b"/") {
             path = shorter;
         }
@@ -222,17 +223,30 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Returns the segments of a path, without its query and fragment and without the parameters of its last segment.
+/// Returns the segments of a path, without its query and fragment and without the parameters of segments.
+#[inline(always)]
+fn segments(path: &[u8]) -> Cow<'_, [u8]> {
+    // Most paths consist of segments only.
+    let is_plain = !path.iter().any(|byte| matches!(byte, b'?' | b'#' | b'%' | b';'));
+    if is_plain { path.into() } else { only_segments(path) }
+}
+
 #[inline(never)]
-fn without_query(path: &[u8]) -> &[u8] {
+fn only_segments(path: &[u8]) -> Cow<'_, [u8]> {
     let mut path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
-    // A number sign may be escaped, and a segment may have parameters. Upstreams ignore both.
+    // A number sign may be escaped, and segments may have parameters. Upstreams ignore both.
     if let Some(end) = path.windows(3).position(|escape| escape == b"%23") {
         path = path.get(..end).unwrap_or(path);
     }
-    let segment = path.iter().rposition(|&byte| byte == b'/').unwrap_or_default();
-    let parameters = path.iter().skip(segment).position(|&byte| byte == b';');
-    parameters.and_then(|parameters| path.get(..segment + parameters)).unwrap_or(path)
+    if !path.contains(&b';') {
+        return path.into();
+    }
+    let mut is_parameter = false;
+    let mut is_kept = |byte: &u8| {
+        is_parameter = *byte == b';' || (is_parameter && *byte != b'/');
+        !is_parameter
+    };
+    path.iter().copied().filter(|byte| is_kept(byte)).collect()
 }
 
 /// Decides the format of a request with an unknown path. Only conversations are told by their shape: a `prompt` or an
@@ -290,9 +304,13 @@ mod tests {
             assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (None, true), "{path}");
         }
         for path in ["/v1/messages;v=1", "/v1/messages%23x", "/v1/messages#x", "/v1/messages//", "/v1/messages/;a=b?c"]
+            .into_iter()
+            .chain(["/v1/messages;v=1/", "/v1;a/messages;b=c;d//", "/v1/messages;a/;b/?c", ";/v1/messages;%23;/x"])
         {
             assert_eq!(by_path(path.as_bytes()), Some(Format::Anthropic), "{path}");
         }
+        assert_eq!(by_path(b"/api;x=1/generate;y/"), Some(Format::OllamaGenerate));
+        assert!(is_not_a_call(b"/v1/messages;a/count_tokens;b/"));
         assert_eq!(
             by_path(b"/model/arn%3Aaws%3Am/converse"),
             Some(Format::Bedrock),

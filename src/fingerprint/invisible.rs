@@ -8,12 +8,21 @@
 //! | code points | what they are | bytes |
 //! |---|---|---|
 //! | U+00AD | soft hyphen | `C2 AD` |
+//! | U+034F | combining grapheme joiner | `CD 8F` |
+//! | U+061C | Arabic letter mark | `D8 9C` |
+//! | U+115F, U+1160 | fillers for Hangul letters | `E1 85 9F`, `E1 85 A0` |
+//! | U+17B4, U+17B5 | inherent vowels of Khmer | `E1 9E B4`, `E1 9E B5` |
+//! | U+180B to U+180F | variation selectors and vowel separator of Mongolian | `E1 A0 8B` to `E1 A0 8F` |
 //! | U+200B to U+200F | zero-width spaces and joiners, directional marks | `E2 80 8B` to `E2 80 8F` |
 //! | U+202A to U+202E | directional embeddings and overrides | `E2 80 AA` to `E2 80 AE` |
 //! | U+2060 to U+206F | word joiner, invisible operators, directional isolates | `E2 81 A0` to `E2 81 AF` |
+//! | U+3164, U+FFA0 | Hangul fillers | `E3 85 A4`, `EF BE A0` |
 //! | U+FE00 to U+FE0F | variation selectors | `EF B8 80` to `EF B8 8F` |
 //! | U+FEFF | zero-width no-break space | `EF BB BF` |
+//! | U+FFF0 to U+FFF8 | unassigned, and reserved for such characters | `EF BF B0` to `EF BF B8` |
 //! | U+E0000 to U+E0FFF | tags, and more variation selectors | `F3 A0 80 80` to `F3 A0 BF BF` |
+//!
+//! Unicode has these as `Default_Ignorable_Code_Point`, and two groups more, for musical notes and shorthand.
 //!
 //! The digits are those of Arabic (U+0660, U+06F0), of the scripts of India from Devanagari (U+0966) to Sinhala (U+0DE6), of
 //! Thai and Lao, and the full-width ones (U+FF10): `٤٢`, `४२` and `４２` are `42`.
@@ -23,12 +32,14 @@
 
 use std::ops::Range;
 
-use crate::scan::lanes::{at_least, equal_to_any, is_ascii};
+use crate::scan::lanes::{at_least, equal, equal_to_any, is_ascii};
 
 /// The bytes with which the characters begin that are removed or replaced. Few others do in most languages, so that only
 /// few characters are looked at. Those from Arabic to U+2FFF are a range, which is tested at once.
-const LEADS: [u8; 3] = [0xC2, 0xEF, 0xF3];
-const LEAD_RANGE: Range<u8> = 0xD9..0xE3;
+const LEADS: [u8; 4] = [0xC2, 0xCD, 0xEF, 0xF3];
+const LEAD_RANGE: Range<u8> = 0xD8..0xE3;
+/// The first two bytes of the Hangul filler. Kana have the first one, too, so the second is looked at as well.
+const FILLER: [u8; 2] = [0xE3, 0x85];
 
 /// Removes what nobody sees and replaces digits. What remains is at the front; returns how many bytes that is.
 pub fn remove_invisible(text: &mut [u8]) -> usize {
@@ -52,7 +63,7 @@ pub fn undecided(text: &[u8]) -> usize {
 }
 
 fn is_lead(byte: u8) -> bool {
-    LEAD_RANGE.contains(&byte) || LEADS.contains(&byte)
+    LEAD_RANGE.contains(&byte) || LEADS.contains(&byte) || byte == FILLER[0]
 }
 
 /// Returns where the first character begins that is removed or replaced.
@@ -77,6 +88,8 @@ fn first_invisible(text: &[u8]) -> Option<usize> {
 fn first_in_group(text: &[u8], start: usize, group: &[u8; 64]) -> Option<usize> {
     let mut leads = equal_to_any(group, LEADS);
     leads |= at_least(group, LEAD_RANGE.start) & !at_least(group, LEAD_RANGE.end);
+    // The second byte may be in the next group.
+    leads |= equal(group, FILLER[0]) & (equal(group, FILLER[1]) >> 1 | 1 << 63);
     while leads != 0 {
         let at = start + leads.trailing_zeros() as usize;
         if special(text, at).0 > 0 {
@@ -119,9 +132,11 @@ fn special(text: &[u8], at: usize) -> (usize, Option<u8>) {
         [0xE0, script @ 0xA5..=0xB7, last @ 0xA6..=0xAF, _] if script % 2 == 1 => (3, digit(0xA6, last)),
         [0xE0, 0xB9 | 0xBB, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
         [0xEF, 0xBC, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
-        [0xC2, 0xAD, ..] => (2, None),
-        [0xE2, 0x80, 0x8B..=0x8F | 0xAA..=0xAE, _] | [0xE2, 0x81, 0xA0..=0xAF, _] => (3, None),
+        [0xC2, 0xAD, ..] | [0xCD, 0x8F, ..] | [0xD8, 0x9C, ..] => (2, None),
+        [0xE1, 0x85, 0x9F | 0xA0, _] | [0xE1, 0x9E, 0xB4 | 0xB5, _] | [0xE1, 0xA0, 0x8B..=0x8F, _] => (3, None),
+        [0xE2, 0x80, 0x8B..=0x8F | 0xAA..=0xAE, _] | [0xE2, 0x81, 0xA0..=0xAF, _] | [0xE3, 0x85, 0xA4, _] => (3, None),
         [0xEF, 0xB8, 0x80..=0x8F, _] | [0xEF, 0xBB, 0xBF, _] => (3, None),
+        [0xEF, 0xBE, 0xA0, _] | [0xEF, 0xBF, 0xB0..=0xB8, _] => (3, None),
         [0xF3, 0xA0, 0x80..=0xBF, 0x80..=0xBF] => (4, None),
         _ => (0, None),
     }
@@ -144,13 +159,13 @@ mod tests {
 
     #[test]
     fn places_at_the_edges_of_groups_are_found() {
-        for at in 0..200 {
+        for (at, invisible) in (0..200).flat_map(|at| [(at, '\u{200B}'), (at, '\u{3164}'), (at, '\u{61C}')]) {
             let mut text = "x".repeat(200);
-            text.insert(at, '\u{200B}');
+            text.insert(at, invisible);
             text.insert((at + 70) % 199, 'é');
             let mut bytes = text.clone().into_bytes();
             let len = remove_invisible(&mut bytes);
-            assert_eq!(&bytes[..len], text.replace('\u{200B}', "").as_bytes(), "{at}");
+            assert_eq!(&bytes[..len], text.replace(invisible, "").as_bytes(), "{at}");
         }
     }
 

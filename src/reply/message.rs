@@ -69,19 +69,19 @@ impl Refusal<'_> {
                 self.dashboard_hint()
             ),
             Cause::Blocked { retry_after_seconds, reason } => format!(
-                "{agent} is blocked: it kept repeating {} (loop detected). This call was not forwarded. \
+                "{agent} is blocked: loop detected{}. This call was not forwarded. \
                  Calls are accepted again in {} s; a client that simply repeats them then will be blocked again. \
                  What was detected can be seen {}.",
-                repeated(reason),
+                in_brackets(reason),
                 (*retry_after_seconds).max(1),
                 self.dashboard_hint()
             ),
             Cause::SessionStopped { session, reason, retry_after_seconds, .. } => format!(
-                "Conversation {} of {} was stopped: it kept repeating {} (loop detected). This call was not forwarded. \
+                "Conversation {} of {} was stopped: loop detected{}. This call was not forwarded. \
                  Other conversations of the agent go on. This one is refused for {} s, or until a person lets it go on {}.",
                 shortened(session),
                 self.agent_id.map_or("this agent".into(), |id| format!("agent {}", shortened(id))),
-                repeated(reason),
+                in_brackets(reason),
                 (*retry_after_seconds).max(1),
                 self.dashboard_hint()
             ),
@@ -135,16 +135,16 @@ impl Refusal<'_> {
 fn inactive_because(by: Option<DeactivatedBy>, reason: &str) -> String {
     match by {
         Some(DeactivatedBy::KillSwitch) => {
-            format!(": the kill switch deactivated it, because it kept repeating {}", repeated(reason))
+            format!(": the kill switch deactivated it, because it was in a loop{}", in_brackets(reason))
         }
         Some(DeactivatedBy::Manual) => ": a person deactivated it".to_owned(),
         None => String::new(),
     }
 }
 
-/// Returns what was repeated, as the end of "it kept repeating".
-fn repeated(reason: &str) -> String {
-    if reason.is_empty() { "the same calls".to_owned() } else { format!("the same calls ({reason})") }
+/// Returns the reason in brackets, with a space before it, if there is one.
+fn in_brackets(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 fn deactivated_by(by: Option<DeactivatedBy>) -> &'static str {

@@ -150,12 +150,12 @@ pub fn equal_pairs([first, second]: [&[u8; 64]; 2], [a, b]: [u8; 2]) -> u64 {
     mask([c, d, e, f], vector::bits)
 }
 
-/// Returns the mask of the bytes that equal one of these three.
+/// Returns the mask of the bytes that equal one of these four.
 #[inline(always)]
-pub fn equal_to_any(bytes: &[u8; 64], [a, b, c]: [u8; 3]) -> u64 {
+pub fn equal_to_any(bytes: &[u8; 64], [a, b, c, d]: [u8; 4]) -> u64 {
     let parts = quarters(bytes);
     let equal = |byte| mask(parts, |part| vector::equal(part, byte));
-    equal(a) | equal(b) | equal(c)
+    equal(a) | equal(b) | equal(c) | equal(d)
 }
 
 /// Loads 64 bytes. Written out, because a compiler that saves space leaves a loop of four rounds as it is.

@@ -43,6 +43,22 @@ async fn every_metric_of_the_rules_and_the_dashboard_is_exposed() {
 }
 
 #[test]
+fn the_alert_about_unjudged_requests_counts_every_outcome_of_theirs() {
+    let judged = ["allowed", "tripped", "ignored", "redirected"];
+    let nothing_to_judge = ["off", "unknown_agent", "no_agent", "bad_agent_id", "no_policy", "empty", "not_a_call"];
+    let stopped_before =
+        ["refused_inactive", "refused_blocked", "refused_no_policy", "refused_agent_id", "refused_session"];
+    let others = [&judged[..], &nothing_to_judge, &stopped_before].concat();
+    let outcomes = agent_kill_switch::metrics::OUTCOMES.iter().map(|(_, name)| name.rsplit('.').next().unwrap());
+    let unjudged: BTreeSet<_> = outcomes.filter(|outcome| !others.contains(outcome)).collect();
+    let rules: Value = serde_yaml_ng::from_str(&read("deploy/prometheus/rules.yaml")).unwrap();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    let alert = rules.iter().find(|rule| rule["alert"] == "KillSwitchUnjudged").unwrap();
+    let (_, counted) = text(&alert["expr"]).split_once("outcome=~\"").unwrap();
+    assert_eq!(counted.split('"').next().unwrap().split('|').collect::<BTreeSet<_>>(), unjudged);
+}
+
+#[test]
 fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
     if Command::new("promtool").arg("--version").output().is_err() {
         return skip::because("promtool is not installed, so the alert rules were not evaluated");

@@ -51,14 +51,14 @@ fn sources(directory: &Path, text: &mut String) {
 }
 
 fn is_test(name: &str, sources: &str) -> bool {
-    sources.contains(&format!("#[test]\nfn {name}()")) || sources.contains(&format!("#[test]\n    fn {name}()"))
+    ["#[test]\nfn", "#[test]\n    fn", "]\nasync fn"].iter().any(|start| sources.contains(&format!("{start} {name}()")))
 }
 
 #[test]
 fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
-    for directory in ["src", "tests"] {
+    for directory in ["src", "tests", "sidecar/tests"] {
         sources(&root.join(directory), &mut text);
     }
     for (scenario, tests) in rows().into_iter().chain(sequences()) {

@@ -336,7 +336,7 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     let rule = json!({"channel": "email", "target": "ops@example.com, Ada <ada@example.com>"});
     sidecar.api.post("/v1/alerts", rule).await.ok();
     server.refuse(1);
-    let report = kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com"}));
+    let report = kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com\u{1b}[2J\u{202e}"}));
     sidecar.api.report("/v1/kills", report).await.ok();
     sidecar.deliver().await;
     let delivery = latest(&sidecar).await;
@@ -352,6 +352,7 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     assert!(headers.contains(&format!("<{}@kill-switch>", delivery["delivery_id"].as_str().unwrap())), "{headers}");
     assert!(!headers.contains("Bcc"), "{headers}");
     assert!(!body.lines().any(|line| line.starts_with("Bcc")), "{body}");
+    assert!(!body.contains(['\u{1b}', '\u{202e}']) && !body.contains("=1B") && !body.contains("=E2=80=AE"), "{body}");
     let story = format!("https://kill-switch.example.com/kills/{}", delivery["event_id"]);
     assert!(body.contains(&story), "{body}");
 }

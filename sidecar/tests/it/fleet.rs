@@ -61,7 +61,7 @@ async fn stop_loops(fleet: &Fleet) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_loop_over_four_envoys_is_stopped_and_healthy_agents_beside_it_are_not() {
+async fn row_p16_a_loop_over_four_envoys_is_stopped_and_healthy_agents_beside_it_are_not() {
     let fleet = Fleet::start(ENVOYS).await;
     stop_loops(&fleet).await;
     let (_, seen) = fleet.remote(0, 0).api("GET", "/v1/agents/healthy-0/fleet", None).await;

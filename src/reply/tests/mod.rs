@@ -47,8 +47,8 @@ const CAUSES: [Cause; 9] = [
 const DELIVERIES: [Delivery; 3] = [Delivery::Whole, Delivery::Streamed, Delivery::JsonArray];
 const STYLES: [InactiveReply; 2] = [InactiveReply::Error, InactiveReply::Completion];
 
-const KILLED_MESSAGE: &str = "Agent support-bot is inactive: the kill switch deactivated it, because it kept repeating \
-    the same calls. This call was not forwarded, and trying again does not help: every call is refused until a person \
+const KILLED_MESSAGE: &str = "Agent support-bot is inactive: the kill switch deactivated it, because it was in a \
+    loop. This call was not forwarded, and trying again does not help: every call is refused until a person \
     activates the agent in the kill switch's dashboard (https://ks.example).";
 
 fn refusal(format: Format, cause: Cause) -> Refusal<'static> {

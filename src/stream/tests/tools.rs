@@ -126,3 +126,16 @@ fn the_sidecar_is_told_how_the_tools_of_a_call_are_counted() {
     assert_eq!(counted, [Treatment::Ignored, Treatment::CountedFrom(12), Treatment::Usual]);
     assert_eq!(items.len(), 6, "their answers too");
 }
+
+#[test]
+fn a_refusal_says_which_tool_call_was_repeated() {
+    let bench = Bench::new("");
+    let request = results_of(&["lookup"]);
+    let forwarded = (0..20).take_while(|_| bench.call(&request, ANSWER)).count();
+    bench.begin(&[], false);
+    let reply = bench.host.replies.borrow_mut().pop().unwrap();
+    let error: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    let repeated = format!("(the same tool call lookup with the same result {} times", forwarded + 1);
+    assert!(message.contains(&repeated), "{message}");
+}

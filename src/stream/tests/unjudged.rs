@@ -1,4 +1,4 @@
-//! Requests that cannot be judged, with `on_unjudged: deny`, and requests that look so and can.
+//! Requests that cannot be judged, with `on_unjudged: deny`, requests that look so and can, and requests that are no calls.
 
 use super::*;
 use serde_json::Value as Json;
@@ -76,6 +76,44 @@ fn what_is_not_a_call_is_forwarded() {
     }
     assert!(bench.call("{\"input_file_id\": \"f1\"}", ANSWER));
     assert!(bench.host.replies.borrow().is_empty());
+}
+
+#[test]
+fn what_is_not_a_call_is_compared_if_the_operator_says_so() {
+    for (judge_unknown, forwarded) in [("false", 20), ("true", 5)] {
+        let bench = Bench::new(&format!(r#", "judge_unknown": {judge_unknown}"#));
+        let order = |_: &i32| {
+            let (mut stream, _) = bench.begin(&[(":path", "/orders")], false);
+            bench.body(&mut stream, r#"{"article": "a lamp with a green shade", "count": 2}"#);
+            bench.answer(&mut stream, 200, r#"{"error": "there are no such lamps any more"}"#);
+            bench.host.replies.borrow_mut().pop().is_none()
+        };
+        assert_eq!((0..20).take_while(order).count(), forwarded, "judge_unknown: {judge_unknown}");
+        let not_a_call = if forwarded == 20 { 20 } else { 0 };
+        assert_eq!(bench.counted(Outcome::NotACall), not_a_call);
+    }
+}
+
+#[test]
+fn an_inactive_agent_gets_the_errors_of_its_provider_where_nothing_is_asked_of_a_model() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.active = false);
+    for (path, message) in [
+        ("/v1/embeddings", "/error/message"),
+        ("/v1/files", "/error/message"),
+        ("/v1/vector_stores/v1/search", "/error/message"),
+        ("/v1/messages/batches", "/error/message"),
+        ("/v1beta/models/m:countTokens", "/error/message"),
+        ("/api/embed", "/error"),
+        ("/v2/embed", "/message"),
+        ("/orders", "/detail"),
+    ] {
+        let (mut stream, _) = bench.begin(&[(":path", path), ("content-length", "2")], false);
+        bench.body(&mut stream, "{}");
+        let (status, body) = refusal(&bench);
+        let message = body.pointer(message).and_then(Json::as_str).unwrap_or_default();
+        assert!(status == 403 && message.starts_with("Agent a is inactive"), "{path}: {status} {body}");
+    }
 }
 
 #[test]

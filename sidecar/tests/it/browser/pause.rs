@@ -3,20 +3,22 @@
 use serde_json::json;
 
 use super::{Browser, Script};
-use crate::support::{Sidecar, VIEWER};
+use crate::support::{Sidecar, VIEWER, kill};
 
-const PAGES: [&str; 6] = ["/", "/agents", "/agents/a", "/alerts", "/events", "/envoys"];
+const PAGES: [&str; 7] = ["/", "/agents", "/agents/a", "/alerts", "/events", "/envoys", "/kills"];
 
 #[tokio::test]
 async fn a_person_pauses_sees_it_on_every_page_and_resumes() {
     let Some((sidecar, browser)) = Browser::signed_in().await else { return };
     sidecar.api.guarded("a").await;
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    let story = format!("/kills/{}", sidecar.api.events("event_type=kill_switch").await[0]["id"]);
     browser.goto("/").await;
     assert!(!browser.has(".pause-banner").await);
     browser.click("details.pause summary").await;
     browser.fill("#pause_reason", "a release").await;
     browser.press("Pause").await;
-    for page in PAGES {
+    for page in PAGES.into_iter().chain([story.as_str()]) {
         browser.goto(page).await;
         let said = browser.text(".pause-banner").await;
         for part in ["The kill switch is paused", "until 2024-01-15 11:30:00 UTC", "operator", "a release"] {
