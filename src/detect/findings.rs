@@ -11,6 +11,10 @@ use crate::turn::{Answer, ToolSignature, ToolTurn};
 /// an agent runs now and then, and these must not add up.
 pub const CYCLE_CALLS: usize = 20;
 
+/// How many repeats must have come since the latest new step. Agents that work run a few checks after each new step, and these
+/// may always have the same result.
+const CYCLE_REPEATS: u32 = 8;
+
 /// Counts how often in a row the current result has come, if it is that of a tool that failed. The calls may differ.
 #[inline(never)] // rare, and smaller if it is compiled once
 pub fn failures_in_a_row(past: &[Call], now: &Call) -> u32 {
@@ -62,30 +66,32 @@ fn is_result(call: &Call) -> bool {
 
 /// Counts the steps that repeat an earlier one exactly, among the last [`CYCLE_CALLS`].
 ///
-/// Returns 0 if these are not more than half of the calls, or if the current step is not a repeat: then something new has
-/// happened. If its result is not known yet (MCP), the steps before it decide.
+/// Returns 0 if these are not more than half of the calls, or if the agent has done something new not long ago. If the result
+/// of the current call is not known yet (MCP), the steps before it decide.
 #[inline(never)] // likewise
 pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
     let recent = past.get(past.len().saturating_sub(CYCLE_CALLS - 1)..).unwrap_or_default();
     let mut before = past.len().checked_sub(CYCLE_CALLS).and_then(|index| past.get(index));
     let mut distinct = Vec::with_capacity(CYCLE_CALLS);
-    let mut count = 0;
-    let mut is_repeated = false;
+    let (mut count, mut since_new) = (0, 0);
     for call in recent.iter().chain([now]) {
-        let step = step(call, before);
-        is_repeated = step.is_some_and(|step| distinct.contains(&step));
-        count += u32::from(is_repeated);
-        if !is_repeated {
-            distinct.extend(step);
+        match step(call, before) {
+            Some(step) if distinct.contains(&step) => {
+                count += 1;
+                since_new += 1;
+            }
+            Some(step) => {
+                distinct.push(step);
+                since_new = 0;
+            }
+            None => {}
         }
         before = Some(call);
     }
     let is_same_call = |call: &Call| call.tools == now.tools && call.input.is_similar(now.input);
-    let is_cycle = match now.tools {
-        ToolTurn::Call(_) => recent.iter().any(is_same_call),
-        ToolTurn::Results(_) | ToolTurn::None => is_repeated,
-    };
-    if is_cycle && count as usize * 2 > recent.len() + 1 { count } else { 0 }
+    let may_repeat = !matches!(now.tools, ToolTurn::Call(_)) || recent.iter().any(is_same_call);
+    let is_cycle = may_repeat && since_new >= CYCLE_REPEATS && count as usize * 2 > recent.len() + 1;
+    if is_cycle { count } else { 0 }
 }
 
 /// Identifies the step that ends with the input of `call`: what the model did (the tool call, the action in text, or else the
@@ -179,6 +185,15 @@ mod tests {
         let checked =
             |n: u32| if n.is_multiple_of(2) { result(1, text(1, false)) } else { result(u64::from(n), text(n, false)) };
         assert_eq!(row((1..41).map(checked), repeated_steps), 0, "a check after every edit");
+        for checks in 2..8 {
+            let is_edit = |n: u32| n.is_multiple_of(checks + 1);
+            let checked = |n: u32| if is_edit(n) { 100 + n } else { n % (checks + 1) };
+            let calls = (0..41 * (checks + 1)).map(|n| result(checked(n).into(), text(checked(n), false)));
+            let calls: Vec<_> = calls.collect();
+            for end in 1..=calls.len() {
+                assert_eq!(row(calls[..end].to_vec(), repeated_steps), 0, "{checks} checks after every edit");
+            }
+        }
         let other_results = (0..40).map(|n| result(u64::from(n % 4), text(n, false)));
         assert_eq!(row(other_results, repeated_steps), 0, "the same calls with new results");
     }

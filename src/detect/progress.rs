@@ -105,10 +105,20 @@ pub fn is_novel(past: &[Call], now: &Call) -> bool {
     !past.iter().any(|call| is_same_step(call, now))
 }
 
-/// Marks a call as not novel if a similar request before it got the same answer.
+/// Decides again whether a call is novel, now that its answer is known.
+///
+/// It is not if a similar request before it got the same answer. A call that is itself a tool call (MCP) is novel if its result
+/// is, even if the same call was made before.
 pub fn revise(before: Past<'_>, call: &mut Call) {
-    if call.novel && before.with_similar_input(call.input).any(|past| same_text(&past, call)) {
-        call.novel = false;
+    let mut similar = before.with_similar_input(call.input);
+    match (call.tools, call.answer.text()) {
+        (ToolTurn::Call(_), Some(result)) => {
+            let is_same =
+                |past: Call| past.tools == call.tools && past.answer.text().is_some_and(|text| text.is_same(result));
+            call.novel = !similar.any(is_same);
+        }
+        _ if call.novel && similar.any(|past| same_text(&past, call)) => call.novel = false,
+        _ => {}
     }
 }
 

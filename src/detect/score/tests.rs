@@ -96,13 +96,19 @@ proptest! {
         let mut window = Window::empty(0, Counting::Progress);
         let sequences: Vec<_> = past.iter().map(|call| window.push(*call, 20)).collect();
         prop_assert!(scorer(0).attach_answer(&mut window, sequences[at], answer, 0));
-        let told = |call: &Call| match (call.answer, answer) {
-            (Answer::Text(a), Answer::Text(b)) => call.input.is_similar(past[at].input) && a.informative && a.is_same(b),
-            _ => false,
-        };
         let mut expected = past.clone();
         expected[at].answer = answer;
-        expected[at].novel &= !past[..at].iter().any(told);
+        let now = expected[at];
+        let similar = || past[..at].iter().filter(|call| call.input.is_similar(now.input));
+        let same = |text: Fingerprint| answer.text().is_some_and(|answer| text.is_same(answer));
+        expected[at].novel = match now.tools {
+            // The result of an MCP call alone decides.
+            ToolTurn::Call(_) => !similar().any(|call| call.tools == now.tools && call.answer.text().is_some_and(same)),
+            _ => {
+                let told = |call: &Call| matches!(call.answer, Answer::Text(text) if text.informative && same(text));
+                now.novel && !similar().any(told)
+            }
+        };
         prop_assert_eq!(window.calls(), expected);
     }
 }

@@ -42,6 +42,10 @@ fn bench(tools: &str) -> Bench {
 
 /// Calls a tool over MCP. True if the call was forwarded.
 fn call_over_mcp(bench: &Bench, name: &str) -> bool {
+    call_with_result(bench, name, RESULT_OVER_MCP)
+}
+
+fn call_with_result(bench: &Bench, name: &str, result: &str) -> bool {
     let params = format!(r#"{{"name": "{name}", "arguments": {{}}}}"#);
     let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#);
     let (mut stream, flow) = bench.begin(&[(":path", "/mcp")], false);
@@ -51,7 +55,7 @@ fn call_over_mcp(bench: &Bench, name: &str) -> bool {
     if bench.host.replies.borrow_mut().pop().is_some() {
         return false;
     }
-    bench.answer(&mut stream, 200, RESULT_OVER_MCP);
+    bench.answer(&mut stream, 200, result);
     true
 }
 
@@ -138,4 +142,31 @@ fn a_refusal_says_which_tool_call_was_repeated() {
     let message = error["error"]["message"].as_str().unwrap();
     let repeated = format!("(the same tool call lookup with the same result {} times", forwarded + 1);
     assert!(message.contains(&repeated), "{message}");
+}
+
+#[test]
+fn an_mcp_call_with_a_new_result_is_news_and_with_an_old_one_is_not() {
+    const PAGES: [&str; 8] = [
+        "the tide tables of the harbour",
+        "a list of ships that came in",
+        "weather for fishermen",
+        "prices of fresh herring",
+        "who mends nets and sails",
+        "lost and found at the pier",
+        "songs of the sea",
+        "how to tie a bowline",
+    ];
+    let result = |text: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"content": [{{"type": "text", "text": "{text}"}}]}}}}"#)
+    };
+    let clicked = result("Clicked the button for the next page.");
+    let rounds = |bench: &Bench, page: &dyn Fn(usize) -> String| {
+        let round = |number: &usize| {
+            call_with_result(bench, "click", &clicked) && call_with_result(bench, "read", &result(&page(*number)))
+        };
+        (0..40).take_while(round).count()
+    };
+    let new_page = |number: usize| format!("Page {number}: {}, {}", PAGES[number % 8], PAGES[number / 8]);
+    assert_eq!(rounds(&Bench::new(""), &new_page), 40, "new pages");
+    assert!(rounds(&Bench::new(""), &|_| PAGES[0].to_owned()) < 7, "the same page again and again");
 }
