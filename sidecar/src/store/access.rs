@@ -37,7 +37,7 @@ impl Store {
     /// Returns every token, oldest first. Revoked tokens are included.
     pub async fn tokens(&self) -> Result<Vec<Token>> {
         let statement = Statement::new(
-            "SELECT token_id, name, scope, hash, created_ms, revoked_ms FROM tokens ORDER BY created_ms, token_id",
+            "SELECT token_id, name, scope, hash, created_ms, revoked_ms FROM tokens ORDER BY created_ms, name, token_id",
         );
         self.database.reader().await?.rows(statement).await?.iter().map(token).collect()
     }
