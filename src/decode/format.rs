@@ -194,7 +194,8 @@ const PROVIDERS: [(&str, Format); 26] = [
 
 /// Returns a format with the errors that a client at this path understands, if the path is that of a known provider.
 pub fn errors_by_path(path: &str) -> Option<Format> {
-    let resource = path.split('?').next().unwrap_or_default();
+    let segments = segments(path.as_bytes());
+    let resource = std::str::from_utf8(&segments).unwrap_or_default();
     let of_provider = || PROVIDERS.iter().find(|(part, _)| resource.contains(part)).map(|(_, format)| *format);
     by_path(path.as_bytes()).or_else(of_provider)
 }
@@ -286,7 +287,9 @@ mod tests {
             ("/model/titan/invoke", Some(Format::Bedrock)),
             ("/api/embed", Some(Format::OllamaChat)),
             ("/v2/embed", Some(Format::Cohere)),
+            ("/v1/messages;a=b/batches;c", Some(Format::Anthropic)),
             ("/orders?next=/v1/models", None),
+            ("/orders#/v1/models", None),
             ("/graphql", None),
         ] {
             assert_eq!(errors_by_path(path), format, "{path}");

@@ -11,10 +11,6 @@ use crate::turn::{Answer, ToolSignature, ToolTurn};
 /// an agent runs now and then, and these must not add up.
 pub const CYCLE_CALLS: usize = 20;
 
-/// How many repeats must have come since the latest new step. Agents that work run a few checks after each new step, and these
-/// may always have the same result.
-const CYCLE_REPEATS: u32 = 8;
-
 /// Counts how often in a row the current result has come, if it is that of a tool that failed. The calls may differ.
 #[inline(never)] // rare, and smaller if it is compiled once
 pub fn failures_in_a_row(past: &[Call], now: &Call) -> u32 {
@@ -66,8 +62,9 @@ fn is_result(call: &Call) -> bool {
 
 /// Counts the steps that repeat an earlier one exactly, among the last [`CYCLE_CALLS`].
 ///
-/// Returns 0 if these are not more than half of the calls, or if the agent has done something new not long ago. If the result
-/// of the current call is not known yet (MCP), the steps before it decide.
+/// Returns 0 if these are not more than half of the calls, or if fewer than two fifths have come since the latest new step.
+/// Agents that work run several checks after each new step, and these may always have the same result. If the result of the
+/// current call is not known yet (MCP), the steps before it decide.
 #[inline(never)] // likewise
 pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
     let recent = past.get(past.len().saturating_sub(CYCLE_CALLS - 1)..).unwrap_or_default();
@@ -89,9 +86,12 @@ pub fn repeated_steps(past: &[Call], now: &Call) -> u32 {
         before = Some(call);
     }
     let is_same_call = |call: &Call| call.tools == now.tools && call.input.is_similar(now.input);
-    let may_repeat = !matches!(now.tools, ToolTurn::Call(_)) || recent.iter().any(is_same_call);
-    let is_cycle = may_repeat && since_new >= CYCLE_REPEATS && count as usize * 2 > recent.len() + 1;
-    if is_cycle { count } else { 0 }
+    let may_repeat = match now.tools {
+        ToolTurn::Call(_) => recent.iter().any(is_same_call),
+        ToolTurn::Results(_) | ToolTurn::None => step(now, recent.last()).is_some(),
+    };
+    let calls = recent.len() + 1;
+    if may_repeat && count * 2 > calls && since_new * 5 >= calls * 2 { count as u32 } else { 0 }
 }
 
 /// Identifies the step that ends with the input of `call`: what the model did (the tool call, the action in text, or else the
@@ -180,12 +180,13 @@ mod tests {
             assert_eq!(row((0..40).map(cycle(length)), repeated_steps), repeats, "a cycle of {length}");
         }
         assert_eq!(row((0..15).map(cycle(4)), repeated_steps), 11, "before the window is full");
+        assert_eq!(row((0..10).map(cycle(4)), repeated_steps), 6, "in a window of ten calls");
         let new_step = row((0..40).map(cycle(4)).chain([result(99, text(99, false))]), repeated_steps);
         assert_eq!(new_step, 0, "something new has happened");
         let checked =
             |n: u32| if n.is_multiple_of(2) { result(1, text(1, false)) } else { result(u64::from(n), text(n, false)) };
         assert_eq!(row((1..41).map(checked), repeated_steps), 0, "a check after every edit");
-        for checks in 2..8 {
+        for checks in 2..15 {
             let is_edit = |n: u32| n.is_multiple_of(checks + 1);
             let checked = |n: u32| if is_edit(n) { 100 + n } else { n % (checks + 1) };
             let calls = (0..41 * (checks + 1)).map(|n| result(checked(n).into(), text(checked(n), false)));
@@ -196,6 +197,23 @@ mod tests {
         }
         let other_results = (0..40).map(|n| result(u64::from(n % 4), text(n, false)));
         assert_eq!(row(other_results, repeated_steps), 0, "the same calls with new results");
+    }
+
+    #[test]
+    fn a_cycle_of_calls_whose_results_come_later_is_not_held_against_a_new_call() {
+        let call = |tool: u32, answer| Call {
+            input: text(tool, false),
+            tools: ToolTurn::Call(ToolSignature::new(tool.into())),
+            answer,
+            ..Call::default()
+        };
+        let known = |n: u32| call(n % 4, Answer::Text(text(n % 4, false)));
+        let repeated = row((0..16).map(known).chain([call(0, Answer::Unknown)]), repeated_steps);
+        assert_eq!(repeated, 12, "the current call may be the next of the cycle");
+        let new_call = call(9, Answer::Unknown);
+        assert_eq!(row((0..16).map(known).chain([new_call]), repeated_steps), 0);
+        let new_prompt = Call { input: text(99, false), ..Call::default() };
+        assert_eq!(row((0..16).map(known).chain([new_call, new_prompt]), repeated_steps), 0);
     }
 
     #[test]

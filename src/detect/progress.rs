@@ -9,6 +9,7 @@
 
 use super::score::{Repeat, Strength};
 use super::window::{Call, Past};
+use crate::fingerprint::Fingerprint;
 use crate::turn::{Answer, ToolTurn};
 
 /// The rules of progress counting. Each is on by default.
@@ -107,15 +108,16 @@ pub fn is_novel(past: &[Call], now: &Call) -> bool {
 
 /// Decides again whether a call is novel, now that its answer is known.
 ///
-/// It is not if a similar request before it got the same answer. A call that is itself a tool call (MCP) is novel if its result
-/// is, even if the same call was made before.
+/// A call is not novel if a similar request before it got the same informative answer. A call that is itself a tool call (MCP)
+/// is novel only by its result: if that is new, it does not matter that the same call was made before.
 pub fn revise(before: Past<'_>, call: &mut Call) {
     let mut similar = before.with_similar_input(call.input);
     match (call.tools, call.answer.text()) {
         (ToolTurn::Call(_), Some(result)) => {
-            let is_same =
-                |past: Call| past.tools == call.tools && past.answer.text().is_some_and(|text| text.is_same(result));
-            call.novel = !similar.any(is_same);
+            call.novel = !similar.any(|past| {
+                let counts = |text: Fingerprint| text.is_same(result) && (past.tools == call.tools || text.informative);
+                past.answer.text().is_some_and(counts)
+            });
         }
         _ if call.novel && similar.any(|past| same_text(&past, call)) => call.novel = false,
         _ => {}

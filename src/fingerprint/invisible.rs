@@ -22,7 +22,8 @@
 //! | U+FFF0 to U+FFF8 | unassigned, and reserved for such characters | `EF BF B0` to `EF BF B8` |
 //! | U+E0000 to U+E0FFF | tags, and more variation selectors | `F3 A0 80 80` to `F3 A0 BF BF` |
 //!
-//! Unicode has these as `Default_Ignorable_Code_Point`, and two groups more, for musical notes and shorthand.
+//! These are the characters with the property `Default_Ignorable_Code_Point`, except for two groups that are kept: those of
+//! musical notation and of shorthand.
 //!
 //! The digits are those of Arabic (U+0660, U+06F0), of the scripts of India from Devanagari (U+0966) to Sinhala (U+0DE6), of
 //! Thai and Lao, and the full-width ones (U+FF10): `٤٢`, `४२` and `４２` are `42`.

@@ -51,7 +51,9 @@ fn sources(directory: &Path, text: &mut String) {
 }
 
 fn is_test(name: &str, sources: &str) -> bool {
-    ["#[test]\nfn", "#[test]\n    fn", "]\nasync fn"].iter().any(|start| sources.contains(&format!("{start} {name}()")))
+    ["#[test]\nfn", "#[test]\n    fn", "#[tokio::test]\nasync fn", ")]\nasync fn"]
+        .iter()
+        .any(|start| sources.contains(&format!("{start} {name}()")))
 }
 
 #[test]

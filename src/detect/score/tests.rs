@@ -102,8 +102,10 @@ proptest! {
         let similar = || past[..at].iter().filter(|call| call.input.is_similar(now.input));
         let same = |text: Fingerprint| answer.text().is_some_and(|answer| text.is_same(answer));
         expected[at].novel = match now.tools {
-            // The result of an MCP call alone decides.
-            ToolTurn::Call(_) => !similar().any(|call| call.tools == now.tools && call.answer.text().is_some_and(same)),
+            ToolTurn::Call(_) => !similar().any(|call| {
+                let counts = |text: Fingerprint| same(text) && (call.tools == now.tools || text.informative);
+                call.answer.text().is_some_and(counts)
+            }),
             _ => {
                 let told = |call: &Call| matches!(call.answer, Answer::Text(text) if text.informative && same(text));
                 now.novel && !similar().any(told)

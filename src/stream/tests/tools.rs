@@ -169,4 +169,11 @@ fn an_mcp_call_with_a_new_result_is_news_and_with_an_old_one_is_not() {
     let new_page = |number: usize| format!("Page {number}: {}, {}", PAGES[number % 8], PAGES[number / 8]);
     assert_eq!(rounds(&Bench::new(""), &new_page), 40, "new pages");
     assert!(rounds(&Bench::new(""), &|_| PAGES[0].to_owned()) < 7, "the same page again and again");
+
+    let bench = Bench::new("");
+    let round = |number: &usize| {
+        call_with_result(&bench, "click", &clicked)
+            && call_with_result(&bench, &format!("read page {number}"), &result(PAGES[0]))
+    };
+    assert!((0..40).take_while(round).count() < 40, "the same page, though it is asked for by another number");
 }

@@ -98,21 +98,23 @@ fn what_is_not_a_call_is_compared_if_the_operator_says_so() {
 fn an_inactive_agent_gets_the_errors_of_its_provider_where_nothing_is_asked_of_a_model() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.active = false);
-    for (path, message) in [
-        ("/v1/embeddings", "/error/message"),
-        ("/v1/files", "/error/message"),
-        ("/v1/vector_stores/v1/search", "/error/message"),
-        ("/v1/messages/batches", "/error/message"),
-        ("/v1beta/models/m:countTokens", "/error/message"),
-        ("/api/embed", "/error"),
-        ("/v2/embed", "/message"),
-        ("/orders", "/detail"),
+    // Where the message is, and a member that no other format has.
+    for (path, message, own) in [
+        ("/v1/embeddings", "/error/message", "/error/param"),
+        ("/v1/files", "/error/message", "/error/param"),
+        ("/v1/vector_stores/v1/search", "/error/message", "/error/param"),
+        ("/v1/messages/batches", "/error/message", "/type"),
+        ("/v1beta/models/m:countTokens", "/error/message", "/error/status"),
+        ("/api/embed", "/error", "/error"),
+        ("/v2/embed", "/message", "/message"),
+        ("/orders", "/detail", "/title"),
     ] {
         let (mut stream, _) = bench.begin(&[(":path", path), ("content-length", "2")], false);
         bench.body(&mut stream, "{}");
         let (status, body) = refusal(&bench);
         let message = body.pointer(message).and_then(Json::as_str).unwrap_or_default();
         assert!(status == 403 && message.starts_with("Agent a is inactive"), "{path}: {status} {body}");
+        assert!(body.pointer(own).is_some(), "{path}: {body}");
     }
 }
 
