@@ -16,6 +16,8 @@
 
 pub mod record;
 
+use std::borrow::Cow;
+
 use crate::detect::score::Score;
 use crate::detect::tools::Treatment;
 use crate::detect::verdict::{Verdict, decide};
@@ -395,22 +397,29 @@ const AGAIN_MS: u64 = 60_000;
 /// Stores a policy that has arrived from the sidecar. Returns `None` if other workers wrote the record all the time.
 ///
 /// If the policy says that the agent is active, and this Envoy has deactivated it in the same generation, the sidecar does
-/// not know of the kill. In that case the report of the kill is returned, to be sent again.
+/// not know of the kill. In that case the report of the kill is returned, to be sent again. A policy of an *older*
+/// generation than that of the kill does not end it either: it comes from a database that was restored from a backup.
 pub fn store_policy(host: &impl Host, policy: &AgentPolicy, round: u32) -> Option<Option<String>> {
     let now = Now { clock_ms: host.now_ms(), steady_ms: host.steady_ms() };
     let mut unknown_kill = None;
     let stored = update_persistently(host, &agent_key(&policy.agent_id), |stored| {
         unknown_kill = None;
         let before = Value::decode(&stored.bytes);
-        let mut record = Record::updated(before.as_ref().map(|value| &value.record), policy, round);
-        record.apply_block(policy, now);
-        let Some(value) = before else { return Some(record.encode(&Details::new(policy, &record, now))) };
-        let known = value.details();
+        let known = before.as_ref().map(Value::details).unwrap_or_default();
+        let is_newer = |record: &Record| record.is_killed() && record.generation > policy.generation;
+        let newer = before.map(|value| value.record).filter(|record| is_newer(record) && !known.report.is_empty());
+        let mut policy = Cow::Borrowed(policy);
+        if let Some(killed) = newer {
+            policy.to_mut().generation = killed.generation;
+        }
+        let mut record = Record::updated(before.as_ref().map(|value| &value.record), &policy, round);
+        record.apply_block(&policy, now);
+        let Some(value) = before else { return Some(record.encode(&Details::new(&policy, &record, now))) };
         let details = match value.record.generation == record.generation {
-            true => known.updated(policy, &record, now),
-            false => Details::new(policy, &record, now),
+            true => known.updated(&policy, &record, now),
+            false => Details::new(&policy, &record, now),
         };
-        let is_unknown = policy.active && !record.active && !details.report.is_empty();
+        let is_unknown = (policy.active || newer.is_some()) && !record.active && !details.report.is_empty();
         let is_due = record.told_again_ms == 0 || now.steady_ms >= record.told_again_ms + AGAIN_MS;
         if is_unknown && is_due {
             record.told_again_ms = now.steady_ms;

@@ -151,6 +151,10 @@ impl PolicySync {
     /// Applies an answer. If a record cannot be written, the position stays, so the same answer is asked for again.
     fn apply(&mut self, host: &impl Host, now_ms: u64, answer: SyncAnswer) -> Result<(), String> {
         let round = match (&self.unfinished, Position::read(host)) {
+            // The records of this page would count as those of deleted agents.
+            (Some(unfinished), _) if latest_round(host) != unfinished.round => {
+                return Err("another worker has begun a full sync".to_owned());
+            }
             (Some(unfinished), _) => unfinished.round,
             (None, Some(applied)) if !answer.full => applied.round,
             _ => new_round(host).ok_or("too many writers at once")?,
@@ -186,6 +190,11 @@ fn new_round(host: &impl Host) -> Option<u32> {
         let round = number(&value.bytes) + 1;
         (Some(round.to_le_bytes().to_vec()), round as u32)
     })
+}
+
+/// Returns the number of the full sync that was begun last.
+fn latest_round(host: &impl Host) -> u32 {
+    number(&host.get(ROUND_KEY).bytes) as u32
 }
 
 /// Percent-encodes a value for a query.

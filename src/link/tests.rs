@@ -225,6 +225,27 @@ fn agents_of_a_full_sync_that_was_abandoned_do_not_count_in_the_next_one() {
 }
 
 #[test]
+fn a_page_of_a_full_sync_that_another_root_has_overtaken_is_not_applied() {
+    let page = |agents: &str, more| {
+        format!(r#"{{"epoch": "e2", "rev": 1, "full": true, "more": {more}, "agents": {agents}}}"#)
+    };
+    let (a, b) = (r#"[{"agent_id": "a", "active": true}]"#, r#"[{"agent_id": "b", "active": true}]"#);
+    let (host, _, mut stalled) = synced();
+    stalled.response(&host, last_call(&host), answer(200, &page(a, true)));
+    let second_page = last_call(&host);
+    host.wait(LEASE_MS + 1);
+    let other_worker = worker();
+    let mut other = Link::new(Rc::clone(&other_worker), &host);
+    other.tick(&host);
+    other.response(&host, last_call(&host), answer(200, &page(&format!("{}, {}", &a[..a.len() - 1], &b[1..]), false)));
+    stalled.response(&host, second_page, answer(200, &page(b, true)));
+    let in_force = other_worker.round.get().unwrap();
+    for agent in ["a", "b"] {
+        assert_eq!(record(&host, agent).unwrap().round, in_force, "{agent} is still known");
+    }
+}
+
+#[test]
 fn deleted_agents_are_forgotten_and_bad_ids_never_become_keys() {
     let (host, _, mut link) = synced();
     let news =

@@ -127,7 +127,7 @@ impl Stream {
         }
         if let Some(outcome) = self.known_outcome(headers) {
             // An upgrade or gRPC where a call is expected is probably a call in disguise, and anything else none at all.
-            let is_disguised = headers.is_post && !headers.ended && by_path(self.path.as_bytes()).is_some();
+            let is_disguised = headers.is_post && !headers.ended && self.is_path_of_call();
             return match self.refusal_of_unjudged(agent.record.action, outcome) {
                 Some(cause) if outcome != Outcome::NotHttp || is_disguised => {
                     self.refuse_when_known(host, cause, Outcome::RefusedUnjudged, headers)
@@ -143,6 +143,13 @@ impl Stream {
             Hold::Headers => Flow::Hold,
             Hold::Body => Flow::Continue,
         }
+    }
+
+    /// Whether a call may be sent to the path of the request. No path of gRPC has escaped characters, but they can hide the
+    /// path of a call.
+    #[cold]
+    fn is_path_of_call(&self) -> bool {
+        self.worker.config.judge_unknown || self.path.contains('%') || by_path(self.path.as_bytes()).is_some()
     }
 
     /// Returns the outcome of a request if its headers already tell that it cannot be scored.

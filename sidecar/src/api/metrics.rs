@@ -20,13 +20,17 @@ use crate::service::Service;
 /// Limits of the histogram's buckets, in seconds. The last one covers a full long poll.
 const BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-const COUNTERS: [(&str, &str); 13] = [
+const COUNTERS: [(&str, &str); 14] = [
     ("kill_switch_kills_total", "Kill reports received, by outcome"),
     ("kill_switch_requests_total", "Agents' requests that filters saw"),
     ("kill_switch_requests_refused_total", "Agents' requests that filters refused"),
     ("kill_switch_answer_loops_total", "Answers in which a model repeated itself and was not cut"),
     ("kill_switch_fleet_entries_total", "Calls and answers from several Envoys that were merged"),
     ("kill_switch_fleet_entries_dropped_total", "Calls and answers that were not merged"),
+    (
+        "kill_switch_fleet_loops_forgotten_total",
+        "Loops over several Envoys that could not be recorded and were given up",
+    ),
     ("kill_switch_agents_over_limit_total", "Unknown agents that were ignored because traffic may not create more"),
     ("kill_switch_auth_failures_total", "Requests without a valid token"),
     ("kill_switch_alert_attempts_total", "Attempts to deliver an alert, by channel and outcome"),

@@ -33,6 +33,11 @@ impl StoreError {
         matches!(self, Self::Busy(_))
     }
 
+    /// Whether the same call fails until a person has mended the row that it reads.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Corrupt { .. })
+    }
+
     /// Returns what the person or program that asked must know. It contains nothing from the database.
     pub fn explanation(&self) -> &'static str {
         match self {

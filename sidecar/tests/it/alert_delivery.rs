@@ -336,7 +336,8 @@ async fn mail_is_sent_by_smtp_and_retried_when_refused() {
     let rule = json!({"channel": "email", "target": "ops@example.com, Ada <ada@example.com>"});
     sidecar.api.post("/v1/alerts", rule).await.ok();
     server.refuse(1);
-    let report = kill_with("k", "team/a", 1, json!({"reason": "loop\r\nBcc: x@example.com\u{1b}[2J\u{202e}"}));
+    let forged = "loop\r\nBcc: x@example.com\u{1b}[2J\u{202e}";
+    let report = kill_with("k", "team/a", 1, json!({"reason": forged, "tools": [forged]}));
     sidecar.api.report("/v1/kills", report).await.ok();
     sidecar.deliver().await;
     let delivery = latest(&sidecar).await;

@@ -10,6 +10,8 @@ use agent_kill_switch::turn::Answer;
 use kill_switch::service::Limits;
 use kill_switch::store::Store;
 use serde_json::{Value, json};
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::dashboard::Visitor;
 use crate::store::open_postgres;
@@ -211,4 +213,24 @@ async fn what_cannot_be_read_is_ignored_and_pages_show_the_envoys_of_an_agent() 
     sidecar.api.get("/v1/agents/nobody/fleet").await.problem(404);
     let metrics = sidecar.api.get("/metrics").await.text;
     assert!(metrics.contains("kill_switch_fleet_windows 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_agent_whose_row_cannot_be_read_does_not_hide_the_loops_of_others() {
+    let sidecar = Sidecar::guarding("broken").await;
+    sidecar.api.guarded("bot").await;
+    merge(&sidecar).await;
+    let options = SqliteConnectOptions::new().filename(sidecar.dir.path().join("test.db"));
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    sqlx::query("UPDATE agents SET generation = -1 WHERE agent_id = 'broken'").execute(&pool).await.unwrap();
+    for number in 0..ALONE {
+        let mut report = report(number, 1, Kind::Common);
+        let mut broken = report["agents"][0].clone();
+        broken["agent_id"] = json!("broken");
+        report["agents"].as_array_mut().unwrap().insert(0, broken);
+        sidecar.api.report("/v1/entries", report).await.ok();
+        merge(&sidecar).await;
+        sidecar.pass(1);
+    }
+    assert_eq!(sidecar.api.agent("bot").await["deactivated_by"], "kill_switch");
 }

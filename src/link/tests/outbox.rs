@@ -350,6 +350,24 @@ fn a_kill_that_the_sidecar_does_not_know_is_reported_again_but_not_all_the_time(
 }
 
 #[test]
+fn a_kill_outlives_a_database_that_was_restored_from_an_older_backup() {
+    for active in [true, false] {
+        let (host, mut link) = killed();
+        let policy =
+            format!(r#"{{"agent_id": "a", "active": {active}, "kill_switch_enabled": true, "generation": 2}}"#);
+        let body = format!(r#"{{"epoch": "e1", "rev": 4, "full": true, "more": false, "agents": [{policy}]}}"#);
+        answer_poll(&host, &mut link, answer(200, &body));
+        let record = record(&host, "a").unwrap();
+        assert!(record.is_killed(), "active: {active}");
+        assert_eq!(record.generation, 3, "an activation at generation 3 would not be noticed otherwise");
+        // Also if the agent is inactive for another reason: only the report tells the sidecar of the higher generation.
+        assert_eq!((sends(&host), last_sent(&host).1.kill_id.as_str()), (1, "k1"), "active: {active}");
+        answer_poll(&host, &mut link, active_at(4));
+        assert!(self::record(&host, "a").unwrap().active, "an activation ends it");
+    }
+}
+
+#[test]
 fn an_activation_ends_a_kill_that_the_sidecar_does_not_know_without_a_report() {
     let (host, mut link) = killed();
     answer_poll(&host, &mut link, active_at(4));

@@ -39,6 +39,17 @@ fn what_the_headers_tell_to_be_unreadable_is_refused() {
 }
 
 #[test]
+fn grpc_is_refused_wherever_a_call_may_be_sent() {
+    let grpc = ("content-type", "application/grpc");
+    let judge_unknown = format!(r#"{DENY}, "judge_unknown": true"#);
+    for (config, path) in [(DENY, "/v1/chat/completion%73"), (judge_unknown.as_str(), "/in-house")] {
+        let bench = Bench::new(config);
+        assert_eq!(bench.begin(&[(":path", path), grpc], false).1, Flow::Hold, "{path}");
+        assert_eq!(refusal(&bench).0, 403, "{path}");
+    }
+}
+
+#[test]
 fn what_the_body_tells_to_be_unreadable_is_refused() {
     let bench = Bench::new(DENY);
     for body in ["{\"messages\": [", "\u{1f}\u{8b} not JSON at all"] {

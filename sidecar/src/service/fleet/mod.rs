@@ -6,7 +6,7 @@
 //! transaction as the report of an Envoy, once, however many replicas have found it, and filters hear of it by the sync.
 //!
 //! Reports may be lost: when a buffer is full, when the database is away, and in a crash. A loop that was found is not: its
-//! report is repeated until it is recorded.
+//! report is repeated until it is recorded, unless more than [`MAX_UNRECORDED`] of them wait for the database.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +47,7 @@ const PAGE: u32 = 1_000;
 const MAX_SENDER: usize = 64;
 
 const DROPPED: &str = "kill_switch_fleet_entries_dropped_total";
+const LOOPS_FORGOTTEN: &str = "kill_switch_fleet_loops_forgotten_total";
 
 /// The answer to a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -196,11 +197,18 @@ impl Service {
     async fn record_trips(&self, trips: Vec<Trip>) -> Result<()> {
         let mut unrecorded = self.fleet.unrecorded.lock().await;
         unrecorded.extend(trips);
-        unrecorded.truncate(MAX_UNRECORDED);
+        if unrecorded.len() > MAX_UNRECORDED {
+            let forgotten = unrecorded.split_off(MAX_UNRECORDED);
+            metrics::counter!(LOOPS_FORGOTTEN).increment(forgotten.len() as u64);
+            tracing::error!(
+                forgotten = forgotten.len(),
+                "loops over several Envoys cannot be recorded and are forgotten"
+            );
+        }
         while let Some(trip) = unrecorded.first() {
             match self.record_trip(trip).await {
                 // Tried again with the next messages, or in a second.
-                Err(Error::Store(error)) => return Err(error.into()),
+                Err(Error::Store(error)) if !error.is_permanent() => return Err(error.into()),
                 Err(error) => {
                     tracing::warn!(%error, agent_id = trip.report.agent_id, "a loop over several Envoys is ignored")
                 }
@@ -239,8 +247,12 @@ impl Service {
             ids.into_iter().filter(|id| merger.agent(id).is_none()).collect()
         };
         for id in unknown {
-            if let Some(agent) = self.store.agent(id).await?.filter(|agent| !agent.deleted) {
-                self.fleet.merger().set_policy(&agent.policy);
+            match self.store.agent(id).await {
+                Ok(Some(agent)) if !agent.deleted => self.fleet.merger().set_policy(&agent.policy),
+                Ok(_) => {}
+                // The calls of the other agents are merged nevertheless.
+                Err(error) if error.is_permanent() => tracing::warn!(%error, agent_id = id, "an agent cannot be read"),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
