@@ -13,8 +13,10 @@ pub struct Envelope {
     pub format: Format,
     /// How the client expects the answer.
     pub delivery: Delivery,
-    /// The id of a JSON-RPC request, as JSON. The first one, if the body has several requests.
+    /// The id of a JSON-RPC request, as JSON.
     pub json_rpc_id: Option<String>,
+    /// The ids of all requests, if the body is an array of JSON-RPC requests.
+    pub batch_ids: Vec<String>,
     /// The model that the request names.
     pub model: Option<String>,
     /// Whether the request is a call, which can be answered with a completion.
@@ -49,14 +51,18 @@ pub fn from_path(path: &str) -> Envelope {
     let streams = path.contains(":streamGenerateContent") || path.ends_with("/converse-stream");
     let delivery = if streams { Delivery::streamed(format, path) } else { Delivery::Whole };
     let is_call = by_path(path.as_bytes()).is_some();
-    Envelope { format, delivery, json_rpc_id: None, model: None, is_call }
+    Envelope { format, delivery, json_rpc_id: None, batch_ids: Vec::new(), model: None, is_call }
 }
 
 /// Reads what the path and the body tell.
 pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
     let Ok(root) = Json::root(body) else { return envelope };
-    let root = root.elements().next().and_then(Result::ok).unwrap_or(root);
+    let batch: Vec<_> = root.elements().filter_map(Result::ok).collect();
+    let format_of =
+        |request| Fields::read(request, &mut |_, _| {}).map(|fields| choose(by_path(path.as_bytes()), &fields));
+    let call = batch.iter().find(|request| format_of(**request).is_ok_and(|format| format != Format::Other));
+    let root = *call.or(batch.first()).unwrap_or(&root);
     let Ok(fields) = Fields::read(root, &mut |_, _| {}) else { return envelope };
     let format = choose(by_path(path.as_bytes()), &fields);
     envelope.is_call = format != Format::Other;
@@ -71,6 +77,8 @@ pub fn read(path: &str, body: &[u8]) -> Envelope {
         member("model").and_then(Json::string).and_then(|model| String::from_utf8(model.raw().to_vec()).ok());
     if fields.json_rpc {
         envelope.json_rpc_id = member("id").and_then(text);
+        let id = |request: Json<'_>| request.get("id").ok().flatten().filter(|id| !id.is_null()).and_then(text);
+        envelope.batch_ids = batch.into_iter().filter_map(id).collect();
     }
     let by_default = matches!(envelope.format, Format::OllamaChat | Format::OllamaGenerate);
     let streams = member("stream").map_or(by_default, Json::is_true) || fields.streams();

@@ -128,11 +128,13 @@ pub fn by_path(path: &[u8]) -> Option<Format> {
 }
 
 /// The ends of the paths that are not calls. Most are identified by their last segment.
-const NOT_CALLS: [(&str, &str); 15] = [
+const NOT_CALLS: [(&str, &str); 17] = [
     ("", "/count_tokens"),
     ("", "/count-tokens"),
     ("", ":countTokens"),
+    ("/count-tokens", ":rawPredict"),
     ("", "/input_tokens"),
+    ("", "/token_counter"),
     ("", "/tokenize"),
     ("", "/apply-template"),
     ("", "/moderations"),
@@ -163,7 +165,7 @@ const CALLS: [(&str, &str, Format); 11] = [
 
 /// Parts of paths by which a provider is recognised where nothing is asked of a model, and a format that has the errors of
 /// that provider.
-const PROVIDERS: [(&str, Format); 26] = [
+const PROVIDERS: [(&str, Format); 30] = [
     ("/messages/", Format::Anthropic),
     ("/v1beta/", Format::Gemini),
     ("/publishers/", Format::Gemini),
@@ -171,6 +173,7 @@ const PROVIDERS: [(&str, Format); 26] = [
     (":embedContent", Format::Gemini),
     (":batchEmbedContents", Format::Gemini),
     ("/model/", Format::Bedrock),
+    ("/api/v1/", Format::OpenAiChat),
     ("/api/", Format::OllamaChat),
     ("/v2/", Format::Cohere),
     ("/rerank", Format::Cohere),
@@ -189,6 +192,9 @@ const PROVIDERS: [(&str, Format); 26] = [
     ("/images/", Format::OpenAiChat),
     ("/moderations", Format::OpenAiChat),
     ("/fine_tuning/", Format::OpenAiChat),
+    ("/videos", Format::OpenAiChat),
+    ("/evals", Format::OpenAiChat),
+    ("/containers", Format::OpenAiChat),
     ("/models", Format::OpenAiChat),
 ];
 
@@ -198,6 +204,12 @@ pub fn errors_by_path(path: &str) -> Option<Format> {
     let resource = std::str::from_utf8(&segments).unwrap_or_default();
     let of_provider = || PROVIDERS.iter().find(|(part, _)| resource.contains(part)).map(|(_, format)| *format);
     by_path(path.as_bytes()).or_else(of_provider)
+}
+
+/// Returns whether the path belongs to something that a provider stores, which can be deleted. The paths of Ollama and Cohere
+/// are too general to tell, and nothing is deleted there without a body.
+pub fn is_of_provider(path: &str) -> bool {
+    !matches!(errors_by_path(path), None | Some(Format::OllamaChat | Format::Cohere))
 }
 
 /// The end of a path: the last segment with the slash or colon before it, and what is before that. Most segments differ in
@@ -255,7 +267,11 @@ fn only_segments(path: &[u8]) -> Cow<'_, [u8]> {
 fn by_shape(fields: &Fields<'_>) -> Format {
     let is_conversation = |list: Option<Json<'_>>, member| list.is_some_and(|list| has_messages(list, member));
     if is_conversation(fields.messages, "role") {
-        if fields.anthropic { Format::Anthropic } else { Format::OpenAiChat }
+        match fields.anthropic {
+            _ if fields.messages.is_some_and(has_untyped_blocks) => Format::Bedrock,
+            true => Format::Anthropic,
+            false => Format::OpenAiChat,
+        }
     } else if is_conversation(fields.contents, "parts") {
         Format::Gemini
     } else if is_conversation(fields.input, "role") || is_conversation(fields.input, "call_id") {
@@ -267,8 +283,18 @@ fn by_shape(fields: &Fields<'_>) -> Format {
 
 /// Returns whether a list ends with an object that has this member.
 fn has_messages(list: Json<'_>, member: &str) -> bool {
-    let last = list.elements_back().next().and_then(Result::ok);
-    last.is_some_and(|last| matches!(last.get(member), Ok(Some(_))))
+    last_of(list).is_some_and(|last| matches!(last.get(member), Ok(Some(_))))
+}
+
+/// Returns whether the last message has blocks without a type. Only Bedrock's messages have them, also in the requests of
+/// Amazon's own models.
+fn has_untyped_blocks(messages: Json<'_>) -> bool {
+    let content = last_of(messages).and_then(|last| last.get("content").ok().flatten());
+    content.and_then(last_of).is_some_and(|block| block.is_object() && matches!(block.get("type"), Ok(None)))
+}
+
+fn last_of(list: Json<'_>) -> Option<Json<'_>> {
+    list.elements_back().next().and_then(Result::ok)
 }
 
 #[cfg(test)]
@@ -286,6 +312,10 @@ mod tests {
             ("/v1beta/models/gemini-pro:countTokens", Some(Format::Gemini)),
             ("/model/titan/invoke", Some(Format::Bedrock)),
             ("/api/embed", Some(Format::OllamaChat)),
+            ("/api/v1/embeddings", Some(Format::OpenAiChat)),
+            ("/v1/videos", Some(Format::OpenAiChat)),
+            ("/v1/evals/e1/runs", Some(Format::OpenAiChat)),
+            ("/v1/containers", Some(Format::OpenAiChat)),
             ("/v2/embed", Some(Format::Cohere)),
             ("/v1/messages;a=b/batches;c", Some(Format::Anthropic)),
             ("/orders?next=/v1/models", None),

@@ -108,6 +108,21 @@ impl Refusal<'_> {
         self.completion().unwrap_or_else(|| self.error())
     }
 
+    /// Returns the reply to an array of JSON-RPC requests with these ids: an array with a reply to each of them.
+    pub fn reply_to_batch(&self, ids: &[String]) -> Reply {
+        let reply_to =
+            |id: &String| Refusal { json_rpc_id: Some(id), delivery: Delivery::Whole, ..self.clone() }.reply();
+        let mut replies = ids.iter().map(reply_to);
+        let Some(mut reply) = replies.next() else { return self.reply() };
+        reply.body.insert(0, b'[');
+        for other in replies {
+            reply.body.push(b',');
+            reply.body.extend(other.body);
+        }
+        reply.body.push(b']');
+        reply
+    }
+
     fn reply_with(&self, status: u16, content_type: &str, body: Vec<u8>) -> Reply {
         let code = self.cause.code();
         let headers = vec![("content-type", content_type.to_owned()), (REASON_HEADER, code.to_owned())];

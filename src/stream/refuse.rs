@@ -6,11 +6,12 @@ use super::request::RequestHeaders;
 use super::{Flow, Phase, Stream, VERDICT_PROPERTY};
 use crate::config::{Hold, InactiveReply};
 use crate::decode::envelope::{self, Envelope};
-use crate::decode::format::by_path;
+use crate::decode::format::{by_path, errors_by_path};
 use crate::host::StreamHost;
 use crate::identity::is_agent_id;
 use crate::metrics::{Metric, Outcome};
 use crate::reply::{Cause, Refusal};
+use crate::turn::Format;
 
 /// The longest body that is waited for before its request is refused. HTTP/1.1 closes the connection of a request that is
 /// answered before it has ended.
@@ -64,19 +65,22 @@ impl Stream {
         if let Some(agent_id) = self.agent_id.as_ref().filter(|id| is_agent_id(id.as_bytes())) {
             self.worker.observations.borrow_mut().count_refusal(agent_id);
         }
+        let style = self.worker.config.inactive_reply;
+        // The body of a request to Bedrock may be that of any model. The errors are always Bedrock's.
+        let is_bedrock = style == InactiveReply::Error && errors_by_path(&self.path) == Some(Format::Bedrock);
         let reply = Refusal {
-            format: envelope.format,
+            format: if is_bedrock { Format::Bedrock } else { envelope.format },
             delivery: envelope.delivery,
             json_rpc_id: envelope.json_rpc_id.as_deref(),
             model: envelope.model.as_deref(),
             is_call: envelope.is_call,
             agent_id: self.agent_id.as_deref(),
             cause,
-            style: self.worker.config.inactive_reply,
+            style,
             dashboard_url: self.worker.config.dashboard_url.as_deref(),
             at_ms: host.now_ms(),
         }
-        .reply();
+        .reply_to_batch(&envelope.batch_ids);
         host.set_property(VERDICT_PROPERTY, reply.details);
         host.reply(&reply);
         Flow::Hold

@@ -1,7 +1,7 @@
 //! Bedrock: AWS event streams, and JSON in tool results.
 
-use agent_kill_switch::turn::Answer;
 use agent_kill_switch::turn::Format::Bedrock;
+use agent_kill_switch::turn::{Answer, Format};
 use proptest::prelude::*;
 
 use crate::support::*;
@@ -106,4 +106,15 @@ proptest! {
         let body = framed("answer_tools.ndjson");
         prop_assert_eq!(answer_in_chunks(Bedrock, AWS, body.chunks(size)), answer(Bedrock, AWS, &body));
     }
+}
+
+#[test]
+fn invoking_a_model_of_amazon_is_read_like_a_conversation() {
+    for system in ["", r#""system": [{"text": "be kind"}], "#] {
+        let body = format!(r#"{{{system}"messages": [{{"role": "user", "content": [{{"text": "{USER}"}}]}}]}}"#);
+        let turn = decode("/model/amazon.nova-lite-v1:0/invoke", body).unwrap();
+        assert_eq!((turn.format, turn.input), (Bedrock, fingerprint(&[USER])));
+    }
+    let claude = r#"{"anthropic_version": "bedrock-2023-05-31", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}"#;
+    assert_eq!(decode("/model/anthropic.claude/invoke", claude).unwrap().format, Format::Anthropic);
 }

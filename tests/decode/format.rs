@@ -62,6 +62,8 @@ fn a_known_path_is_a_call_if_the_body_has_an_input() {
 #[test]
 fn requests_of_other_kinds_are_not_calls() {
     for (path, body) in [
+        ("/v1/projects/p/publishers/anthropic/models/count-tokens:rawPredict", MESSAGES),
+        ("/utils/token_counter", MESSAGES),
         ("/v1/batches", r#"{"input_file_id": "f", "endpoint": "/v1/chat/completions", "completion_window": "24h"}"#),
         ("/v1/vector_stores/v/files", r#"{"file_id": "f"}"#),
         ("/v1/vector_stores/v/search", r#"{"query": "hi"}"#),

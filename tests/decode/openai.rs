@@ -101,3 +101,19 @@ fn an_instruction_between_calls_and_results_is_ignored() {
     let turn = decode("/v1/chat/completions", body).unwrap();
     assert_eq!((turn.input, turn.tools), (fingerprint(&["went there"]), results(&[("f", "{}")])));
 }
+
+#[test]
+fn a_message_beside_a_delta_is_neither_the_end_nor_text_of_its_own() {
+    let chunk = |message: &str, delta: &str, finish: &str| {
+        format!(
+            r#"{{"choices": [{{"index": 0, "message": {{"content": "{message}"}}, "delta": {{"content": "{delta}"}}, "finish_reason": {finish}}}]}}"#
+        )
+    };
+    let chunks = [
+        chunk("one ", "one ", "null"),
+        chunk("one two ", "two ", "null"),
+        chunk("one two three", "three", r#""stop""#),
+    ];
+    let events: Vec<_> = chunks.iter().map(String::as_str).collect();
+    assert_eq!(event_answer(OpenAiChat, &events), words(&["one two three"]));
+}

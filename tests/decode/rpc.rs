@@ -47,10 +47,6 @@ fn results_may_have_many_shapes() {
         (r#"{"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two three"}]}"#, "one two three"),
         (r#"{"content": [{"type": "text", "text": "no such file"}], "isError": false}"#, "no such file"),
         (
-            r#"{"content": [{"type": "text", "text": "one two three"}], "structuredContent": {"a": "b"}}"#,
-            "one two three",
-        ),
-        (
             r#"{"content": [{"type": "resource", "resource": {"mimeType": "text/plain", "text": "one two three"}}]}"#,
             "one two three",
         ),
@@ -60,6 +56,17 @@ fn results_may_have_many_shapes() {
         let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {result}}}"#);
         assert_eq!(json_answer(Mcp, &body), words(&[expected]), "{result}");
     }
+}
+
+#[test]
+fn structured_content_counts_beside_the_text_and_without_it() {
+    let result = |content: &str, structured: &str| {
+        let result = format!(r#"{{"content": [{content}], "structuredContent": {structured}}}"#);
+        json_answer(Mcp, &format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {result}}}"#))
+    };
+    let (text, structured) = (r#"{"type": "text", "text": "one two three"}"#, r#"{"a": "b"}"#);
+    assert_eq!(result(text, structured), words(&["one two three", structured]));
+    assert_eq!(result("", structured), words(&[structured]), "an empty list of contents");
 }
 
 #[test]

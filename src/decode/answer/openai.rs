@@ -18,6 +18,8 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     for choice in choices.into_iter().flat_map(Json::elements) {
         let [index, text, message, delta, finish] =
             choice?.pick(["index", "text", "message", "delta", "finish_reason"])?;
+        // Beside a delta, some providers repeat the message as far as it is known.
+        let message = message.filter(|_| !is_given(delta));
         if index.is_none_or(|index| index.text() == b"0") {
             answer.reach(AnswerState::Finished, is_given(finish));
             answer.reach(AnswerState::Ended, is_given(message));

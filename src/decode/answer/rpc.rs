@@ -25,8 +25,8 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
 
 fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let result = unwrapped(result)?;
-    let [content, parts, artifacts, artifact, status, is_error] =
-        result.pick(["content", "parts", "artifacts", "artifact", "status", "isError"])?;
+    let [content, structured, parts, artifacts, artifact, status, is_error] =
+        result.pick(["content", "structuredContent", "parts", "artifacts", "artifact", "status", "isError"])?;
     if is_error.is_some_and(is_failure_flag) || content.is_some_and(|content| looks_like_failure(content.text())) {
         answer.text.mark_failing();
     }
@@ -37,6 +37,11 @@ fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfo
         return push_json(result, &mut answer.text);
     }
     push_part(content.or(parts), answer)?;
+    // The text beside it may be the same every time ("done"), or missing.
+    if let Some(structured) = structured {
+        push_json(structured, &mut answer.text)?;
+        answer.text.end_part();
+    }
     for artifact in artifacts.into_iter().flat_map(Json::elements).chain(artifact.map(Ok)) {
         push_part(artifact?.get("parts")?, answer)?;
     }

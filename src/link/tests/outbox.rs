@@ -368,6 +368,14 @@ fn a_kill_outlives_a_database_that_was_restored_from_an_older_backup() {
 }
 
 #[test]
+fn a_kill_that_the_sidecar_knows_is_not_reported_again() {
+    let (host, mut link) = killed();
+    let agent = r#"{"agent_id": "a", "active": false, "deactivated_by": "kill_switch", "generation": 3}"#;
+    answer_poll(&host, &mut link, answer(200, &format!(r#"{{"epoch": "e1", "rev": 6, "agents": [{agent}]}}"#)));
+    assert_eq!((sends(&host), record(&host, "a").unwrap().is_killed()), (0, true));
+}
+
+#[test]
 fn an_activation_ends_a_kill_that_the_sidecar_does_not_know_without_a_report() {
     let (host, mut link) = killed();
     answer_poll(&host, &mut link, active_at(4));

@@ -152,7 +152,8 @@ fn an_inactive_agent_may_end_its_mcp_session() {
     assert_eq!(bench.begin(&end, true).1, Flow::Continue);
     assert!(bench.host.replies.borrow().is_empty());
     bench.begin(&[(":path", "/v1/files/f1"), (":method", "DELETE")], true);
-    assert_eq!(bench.host.replies.borrow().len(), 1, "anything else is refused");
+    bench.begin(&[(":path", "/v1/vector_stores/v1"), (":method", "DELETE"), ("mcp-session-id", "s1")], true);
+    assert_eq!(bench.host.replies.borrow().len(), 2, "anything else is refused");
 }
 
 #[test]

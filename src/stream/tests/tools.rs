@@ -177,3 +177,20 @@ fn an_mcp_call_with_a_new_result_is_news_and_with_an_old_one_is_not() {
     };
     assert!((0..40).take_while(round).count() < 40, "the same page, though it is asked for by another number");
 }
+
+#[test]
+fn a_job_whose_state_is_told_by_structured_content_alone_may_be_polled() {
+    const STATES: [&str; 5] = ["queued for a worker", "fetching", "unpacking the archive", "sorting", "writing pages"];
+    let result = |state: &str| {
+        let content = r#""content": [{"type": "text", "text": "get_job completed."}]"#;
+        format!(
+            r#"{{"jsonrpc": "2.0", "id": 1, "result": {{{content}, "structuredContent": {{"state": "{state}"}}}}}}"#
+        )
+    };
+    let polls = |state: &dyn Fn(usize) -> String| {
+        let bench = Bench::new("");
+        (0..15).take_while(|number| call_with_result(&bench, "get_job", &result(&state(*number)))).count()
+    };
+    assert_eq!(polls(&|number| format!("{}, {}", STATES[number % 5], STATES[number / 5])), 15, "new states");
+    assert_eq!(polls(&|_| STATES[0].to_owned()), 5, "the same state");
+}

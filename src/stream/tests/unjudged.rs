@@ -1,7 +1,7 @@
 //! Requests that cannot be judged, with `on_unjudged: deny`, requests that look so and can, and requests that are no calls.
 
 use super::*;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 const DENY: &str = r#", "max_request_bytes": 2000, "on_unjudged": "deny""#;
 
@@ -169,4 +169,37 @@ fn two_different_ids_are_a_malformed_one_and_the_same_id_twice_is_not() {
     let (status, body) = refusal(&by_key);
     assert_eq!((status, &body["error"]["code"]), (400, &Json::from("bad_agent_id")));
     assert!(!body.to_string().contains("Bearer"), "keys are not repeated: {body}");
+}
+
+#[test]
+fn every_request_of_a_json_rpc_array_gets_its_refusal() {
+    let call = |id: &str| format!(r#"{{"jsonrpc": "2.0", {id}"method": "tools/call", "params": {{"name": "f"}}}}"#);
+    let notification = r#"{"jsonrpc": "2.0", "method": "notifications/progress"}"#;
+    for (body, ids) in [
+        (format!("[{notification}, {}]", call(r#""id": 5, "#)), json!([5])),
+        (format!("[{}, {}]", call(r#""id": 1, "#), call(r#""id": "two", "#)), json!([1, "two"])),
+    ] {
+        let bench = Bench::new("");
+        bench.policy(|policy| policy.active = false);
+        let (mut stream, _) = bench.begin(&[(":path", "/mcp")], false);
+        bench.body(&mut stream, &body);
+        let (status, replies) = refusal(&bench);
+        let answered: Vec<_> = replies.as_array().unwrap().iter().map(|reply| reply["id"].clone()).collect();
+        assert_eq!((status, Json::from(answered)), (200, ids), "{replies}");
+        assert!(replies[0]["error"]["message"].as_str().unwrap().contains("inactive"), "{replies}");
+    }
+}
+
+#[test]
+fn clients_of_bedrock_get_its_errors_whatever_the_body_looks_like() {
+    let bench = Bench::new("");
+    bench.policy(|policy| policy.active = false);
+    let (mut stream, _) = bench.begin(&[(":path", "/model/anthropic.claude/invoke")], false);
+    bench.body(
+        &mut stream,
+        r#"{"anthropic_version": "bedrock-2023-05-31", "messages": [{"role": "user", "content": "hi"}]}"#,
+    );
+    let reply = bench.host.replies.borrow_mut().pop().unwrap();
+    let error = reply.headers.iter().find(|(name, _)| *name == "x-amzn-errortype").map(|(_, value)| value.as_str());
+    assert_eq!((reply.status, error), (403, Some("AccessDeniedException")));
 }
