@@ -212,6 +212,8 @@ mod tests {
         assert_eq!(repeated, 12, "the current call may be the next of the cycle");
         let new_call = call(9, Answer::Unknown);
         assert_eq!(row((0..16).map(known).chain([new_call]), repeated_steps), 0);
+        let other_arguments = Call { input: text(0, false), ..new_call };
+        assert_eq!(row((0..16).map(known).chain([other_arguments]), repeated_steps), 0, "a similar input");
         let new_prompt = Call { input: text(99, false), ..Call::default() };
         assert_eq!(row((0..16).map(known).chain([new_call, new_prompt]), repeated_steps), 0);
     }

@@ -268,3 +268,14 @@ fn a_call_that_names_no_tools_belongs_to_the_tools_of_the_last_answer() {
     assert_eq!(attributed(&window, ToolTurn::None), (ToolTurn::Results(called), None));
     assert_eq!(attributed(&window, ToolTurn::Results(own)), (ToolTurn::Results(own), None));
 }
+
+#[test]
+fn a_short_result_is_old_only_if_the_same_tool_call_has_had_it() {
+    let mut window = Window::empty(0, Counting::Progress);
+    window.push(tool(1, Answer::Text(little(3))), 20);
+    for (number, is_novel) in [(1, false), (2, true)] {
+        let mut call = tool(number, Answer::Text(little(3)));
+        revise(window.past(0, 20), &mut call);
+        assert_eq!(call.novel, is_novel, "tool {number}");
+    }
+}
