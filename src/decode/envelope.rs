@@ -6,6 +6,9 @@ use super::format::{Fields, by_path, choose, errors_by_path};
 use super::json::Json;
 use crate::turn::Format;
 
+/// How many requests of an array are refused one by one. A reply to each of many would be much longer than the request.
+const MAX_BATCH_IDS: usize = 100;
+
 /// What a refusal must know about the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
@@ -15,7 +18,7 @@ pub struct Envelope {
     pub delivery: Delivery,
     /// The id of a JSON-RPC request, as JSON.
     pub json_rpc_id: Option<String>,
-    /// The ids of all requests, if the body is an array of JSON-RPC requests.
+    /// The ids of the requests, if the body is an array of JSON-RPC requests. At most [`MAX_BATCH_IDS`] of them.
     pub batch_ids: Vec<String>,
     /// The model that the request names.
     pub model: Option<String>,
@@ -78,7 +81,7 @@ pub fn read(path: &str, body: &[u8]) -> Envelope {
     if fields.json_rpc {
         envelope.json_rpc_id = member("id").and_then(text);
         let id = |request: Json<'_>| request.get("id").ok().flatten().filter(|id| !id.is_null()).and_then(text);
-        envelope.batch_ids = batch.into_iter().filter_map(id).collect();
+        envelope.batch_ids = batch.into_iter().filter_map(id).take(MAX_BATCH_IDS).collect();
     }
     let by_default = matches!(envelope.format, Format::OllamaChat | Format::OllamaGenerate);
     let streams = member("stream").map_or(by_default, Json::is_true) || fields.streams();

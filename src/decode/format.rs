@@ -206,10 +206,13 @@ pub fn errors_by_path(path: &str) -> Option<Format> {
     by_path(path.as_bytes()).or_else(of_provider)
 }
 
-/// Returns whether the path belongs to something that a provider stores, which can be deleted. The paths of Ollama and Cohere
-/// are too general to tell, and nothing is deleted there without a body.
-pub fn is_of_provider(path: &str) -> bool {
-    !matches!(errors_by_path(path), None | Some(Format::OllamaChat | Format::Cohere))
+/// Returns whether the path belongs to something that a provider stores, such as a file.
+pub fn is_stored_by_provider(path: &str) -> bool {
+    // Servers of MCP may have such paths as well.
+    const GENERAL: [&str; 3] = ["/api/v1/", "/api/", "/v2/"];
+    let segments = segments(path.as_bytes());
+    let resource = std::str::from_utf8(&segments).unwrap_or_default();
+    PROVIDERS.iter().any(|(part, _)| !GENERAL.contains(part) && resource.contains(part))
 }
 
 /// The end of a path: the last segment with the slash or colon before it, and what is before that. Most segments differ in

@@ -5,7 +5,7 @@ use crate::agent::record::session_key;
 use crate::agent::{Agent, NotScored, Scored, Standing, Trip, call_of};
 use crate::config::{AcceptEncoding, Evidence, Hold, OnNoPolicy, OnUnjudged};
 use crate::decode::envelope;
-use crate::decode::format::{by_path, is_not_a_call, is_of_provider};
+use crate::decode::format::{by_path, is_not_a_call, is_stored_by_provider};
 use crate::decode::request::{Reading, end_of_request, request};
 use crate::detect::tools::Treatment;
 use crate::detect::verdict::Verdict;
@@ -55,7 +55,7 @@ impl Stream {
             Standing::Guarded => self.hold_or_pass(host, agent, &headers),
             Standing::Off => self.pass(host, Outcome::Off),
             // The end of an MCP session asks for nothing, and the server can forget it.
-            _ if headers.ends_mcp_session() && !is_of_provider(&self.path) => self.pass(host, Outcome::Empty),
+            _ if headers.ends_mcp_session() && !is_stored_by_provider(&self.path) => self.pass(host, Outcome::Empty),
             standing => {
                 let (cause, outcome) = self.refusal(standing, self.session_name(None));
                 self.refuse_when_known(host, cause, outcome, &headers)

@@ -148,8 +148,10 @@ fn a_conversation_without_an_id_begins_with_its_first_message() {
 fn an_inactive_agent_may_end_its_mcp_session() {
     let bench = Bench::new("");
     bench.policy(|policy| policy.active = false);
-    let end = [(":path", "/mcp"), (":method", "DELETE"), ("mcp-session-id", "s1")];
-    assert_eq!(bench.begin(&end, true).1, Flow::Continue);
+    for path in ["/mcp", "/api/v1/mcp"] {
+        let end = [(":path", path), (":method", "DELETE"), ("mcp-session-id", "s1")];
+        assert_eq!(bench.begin(&end, true).1, Flow::Continue, "{path}");
+    }
     assert!(bench.host.replies.borrow().is_empty());
     bench.begin(&[(":path", "/v1/files/f1"), (":method", "DELETE")], true);
     bench.begin(&[(":path", "/v1/vector_stores/v1"), (":method", "DELETE"), ("mcp-session-id", "s1")], true);

@@ -178,6 +178,8 @@ fn every_request_of_a_json_rpc_array_gets_its_refusal() {
     for (body, ids) in [
         (format!("[{notification}, {}]", call(r#""id": 5, "#)), json!([5])),
         (format!("[{}, {}]", call(r#""id": 1, "#), call(r#""id": "two", "#)), json!([1, "two"])),
+        // The reply stays short, however many requests there are.
+        (format!("[{}]", vec![call(r#""id": 1, "#); 500].join(",")), vec![1; 100].into()),
     ] {
         let bench = Bench::new("");
         bench.policy(|policy| policy.active = false);
