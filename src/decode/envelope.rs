@@ -2,7 +2,7 @@
 //!
 //! This is read only when a request is refused, which is rare. If the body cannot be read, the path has to do.
 
-use super::format::{Fields, by_path, choose, errors_by_path};
+use super::format::{Fields, by_path, choose, errors_by_path, is_not_a_call};
 use super::json::Json;
 use crate::turn::Format;
 
@@ -60,6 +60,10 @@ pub fn from_path(path: &str) -> Envelope {
 /// Reads what the path and the body tell.
 pub fn read(path: &str, body: &[u8]) -> Envelope {
     let mut envelope = from_path(path);
+    // A request to count tokens looks like the call whose tokens it counts.
+    if is_not_a_call(path.as_bytes()) {
+        return envelope;
+    }
     let Ok(root) = Json::root(body) else { return envelope };
     let batch: Vec<_> = root.elements().filter_map(Result::ok).collect();
     let format_of =
@@ -68,8 +72,9 @@ pub fn read(path: &str, body: &[u8]) -> Envelope {
     let root = *call.or(batch.first()).unwrap_or(&root);
     let Ok(fields) = Fields::read(root, &mut |_, _| {}) else { return envelope };
     let format = choose(by_path(path.as_bytes()), &fields);
-    envelope.is_call = format != Format::Other;
-    if envelope.is_call {
+    // Bedrock streams the events of any model in frames of its own, so there is no completion for this path.
+    envelope.is_call = format != Format::Other && !path.ends_with("/invoke-with-response-stream");
+    if format != Format::Other {
         envelope.format = format;
     } else if fields.json_rpc {
         envelope.format = Format::Mcp;

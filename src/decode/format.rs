@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode;
+
 use super::json::{Json, RawStr};
 use crate::scan::Malformed;
 use crate::turn::Format;
@@ -108,6 +110,9 @@ const A2A_METHODS: [&str; 6] =
 /// a text, or stores messages. Clients often do that right before they send the text to a model, and would seem to send
 /// everything twice.
 pub fn is_not_a_call(path: &[u8]) -> bool {
+    if by_usual_path(path).is_some() {
+        return false;
+    }
     let path = segments(path);
     let path = Ending::of(&path);
     NOT_CALLS.iter().any(|(before, last)| path.is(before, last))
@@ -115,20 +120,26 @@ pub fn is_not_a_call(path: &[u8]) -> bool {
 
 /// Returns the format of a path, if it is a known one.
 pub fn by_path(path: &[u8]) -> Option<Format> {
-    // The most common paths need not be searched for a query.
+    by_usual_path(path).or_else(|| {
+        let path = segments(path);
+        let path = Ending::of(&path);
+        CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
+    })
+}
+
+/// Returns the format of one of the most common paths, without looking for a query.
+#[inline(always)]
+fn by_usual_path(path: &[u8]) -> Option<Format> {
     match path {
-        b"/v1/chat/completions" => return Some(Format::OpenAiChat),
-        b"/v1/responses" => return Some(Format::OpenAiResponses),
-        b"/v1/messages" => return Some(Format::Anthropic),
-        _ => {}
+        b"/v1/chat/completions" => Some(Format::OpenAiChat),
+        b"/v1/responses" => Some(Format::OpenAiResponses),
+        b"/v1/messages" => Some(Format::Anthropic),
+        _ => None,
     }
-    let path = segments(path);
-    let path = Ending::of(&path);
-    CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
 }
 
 /// The ends of the paths that are not calls. Most are identified by their last segment.
-const NOT_CALLS: [(&str, &str); 17] = [
+const NOT_CALLS: [(&str, &str); 18] = [
     ("", "/count_tokens"),
     ("", "/count-tokens"),
     ("", ":countTokens"),
@@ -143,6 +154,7 @@ const NOT_CALLS: [(&str, &str); 17] = [
     ("", ":embedContent"),
     ("", ":batchEmbedContents"),
     ("", "/rerank"),
+    ("", "/cachedContents"),
     ("", "/threads"),
     ("", "/batches"),
     ("/responses", "/compact"),
@@ -224,45 +236,54 @@ struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     #[inline(always)]
-    fn of(mut path: &'a [u8]) -> Self {
-        while let Some(shorter) = path.strip_suffix(b"/") {
-            path = shorter;
-        }
+    fn of(path: &'a [u8]) -> Self {
         let start = path.iter().rposition(|byte| matches!(byte, b'/' | b':')).unwrap_or_default();
         let (before, last) = path.split_at_checked(start).unwrap_or_default();
         Self { before, last }
     }
 
+    /// Whether the path ends with these segments. Some upstreams do not care about upper and lower case.
     #[inline(always)]
     fn is(&self, before: &str, last: &str) -> bool {
-        self.last == last.as_bytes() && self.before.ends_with(before.as_bytes())
+        let ends_with = |end: &str| {
+            let start = self.before.len().checked_sub(end.len());
+            start
+                .and_then(|start| self.before.get(start..))
+                .is_some_and(|end_of| end_of.eq_ignore_ascii_case(end.as_bytes()))
+        };
+        self.last.eq_ignore_ascii_case(last.as_bytes()) && ends_with(before)
     }
 }
 
-/// Returns the segments of a path, without its query and fragment and without the parameters of segments.
+/// Returns the segments of a path, without what upstreams ignore: its query and fragment, the parameters of segments, empty
+/// segments and dots.
 #[inline(always)]
 fn segments(path: &[u8]) -> Cow<'_, [u8]> {
     // Most paths consist of segments only.
-    let is_plain = !path.iter().any(|byte| matches!(byte, b'?' | b'#' | b'%' | b';'));
-    if is_plain { path.into() } else { only_segments(path) }
+    let is_special = |byte: &u8| matches!(byte, b'?' | b'#' | b'%' | b';');
+    let is_ignored = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    let is_plain = !path.iter().any(is_special) && !path.windows(2).any(is_ignored) && !path.ends_with(b"/");
+    if is_plain { path.into() } else { only_segments(path).into() }
 }
 
 #[inline(never)]
-fn only_segments(path: &[u8]) -> Cow<'_, [u8]> {
-    let mut path = path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
-    // A number sign may be escaped, and segments may have parameters. Upstreams ignore both.
-    if let Some(end) = path.windows(3).position(|escape| escape == b"%23") {
-        path = path.get(..end).unwrap_or(path);
+fn only_segments(path: &[u8]) -> Vec<u8> {
+    // Upstreams remove escapes, and some of them take an escaped number sign for the start of a fragment.
+    let unescaped: Cow<'_, [u8]> = percent_decode(until(path, b"?#")).into();
+    let mut segments: Vec<&[u8]> = Vec::new();
+    for segment in until(&unescaped, b"?#").split(|byte| *byte == b'/') {
+        match until(segment, b";") {
+            b"" | b"." => {}
+            b".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
     }
-    if !path.contains(&b';') {
-        return path.into();
-    }
-    let mut is_parameter = false;
-    let mut is_kept = |byte: &u8| {
-        is_parameter = *byte == b';' || (is_parameter && *byte != b'/');
-        !is_parameter
-    };
-    path.iter().copied().filter(|byte| is_kept(byte)).collect()
+    segments.iter().flat_map(|segment| [b"/", *segment]).flatten().copied().collect()
+}
+
+/// Returns what is before the first of these bytes.
+fn until<'a>(text: &'a [u8], ends: &[u8]) -> &'a [u8] {
+    text.split(|byte| ends.contains(byte)).next().unwrap_or_default()
 }
 
 /// Decides the format of a request with an unknown path. Only conversations are told by their shape: a `prompt` or an
@@ -345,6 +366,14 @@ mod tests {
         {
             assert_eq!(by_path(path.as_bytes()), Some(Format::Anthropic), "{path}");
         }
+        for path in ["//v1//messages", "/v1/./messages/.", "/v1/files/../messages", "/v1/message%73", "/v1%2fmessages"]
+            .into_iter()
+            .chain(["/V1/Messages", "/v1/messages%3Fa=b", "/%76%31/messages/%2e", "/v1/messages%3ba/"])
+        {
+            assert_eq!(by_path(path.as_bytes()), Some(Format::Anthropic), "{path}");
+        }
+        assert!(is_not_a_call(b"/v1/messages/count%5ftokens") && is_not_a_call(b"/V1//Embeddings/"));
+        assert_eq!(by_path(b"/v1/messages/../files"), None);
         assert_eq!(by_path(b"/api;x=1/generate;y/"), Some(Format::OllamaGenerate));
         assert!(is_not_a_call(b"/v1/messages;a/count_tokens;b/"));
         assert_eq!(

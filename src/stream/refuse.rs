@@ -26,15 +26,20 @@ impl Stream {
         outcome: Outcome,
         headers: &RequestHeaders,
     ) -> Flow {
+        let hold = self.worker.config.hold;
         let is_short = headers.content_length.is_some_and(|length| length <= MAX_AWAITED_BYTES);
         // The body of an upgrade or of a gRPC stream may never end.
-        let at_once = headers.ended || headers.not_http || (self.path_is_enough() && !is_short);
-        if at_once || self.worker.config.hold == Hold::Body {
+        let at_once = headers.ended || headers.not_http || (self.path_is_enough() && (!is_short || hold == Hold::Body));
+        if at_once {
             return self.refuse_by_path(host, cause, outcome);
         }
         host.count(Metric::Requests(outcome), 1);
         self.phase = Phase::Refuse(cause);
-        Flow::Hold
+        match hold {
+            Hold::Headers => Flow::Hold,
+            // The upstream sees the headers of the request, and then that it is given up.
+            Hold::Body => Flow::Continue,
+        }
     }
 
     /// Refuses a request whose body is not needed.
@@ -67,7 +72,8 @@ impl Stream {
         }
         let style = self.worker.config.inactive_reply;
         // The body of a request to Bedrock may be that of any model. The errors are always Bedrock's.
-        let is_bedrock = style == InactiveReply::Error && errors_by_path(&self.path) == Some(Format::Bedrock);
+        let is_error = style == InactiveReply::Error || !envelope.is_call;
+        let is_bedrock = is_error && errors_by_path(&self.path) == Some(Format::Bedrock);
         let reply = Refusal {
             format: if is_bedrock { Format::Bedrock } else { envelope.format },
             delivery: envelope.delivery,

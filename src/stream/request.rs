@@ -145,11 +145,10 @@ impl Stream {
         }
     }
 
-    /// Whether a call may be sent to the path of the request. No path of gRPC has escaped characters, but they can hide the
-    /// path of a call.
+    /// Whether a call may be sent to the path of the request.
     #[cold]
     fn is_path_of_call(&self) -> bool {
-        self.worker.config.judge_unknown || self.path.contains('%') || by_path(self.path.as_bytes()).is_some()
+        self.worker.config.judge_unknown || by_path(self.path.as_bytes()).is_some()
     }
 
     /// Returns the outcome of a request if its headers already tell that it cannot be scored.

@@ -88,7 +88,14 @@ fn errors_have_the_format_of_each_api() {
         (Format::Cohere, with(json!({"message": m}), &facts)),
         (Format::Mcp, json!({"jsonrpc": "2.0", "id": 7, "error": {"code": 403, "message": m, "data": facts}})),
         (Format::A2a, json!({"jsonrpc": "2.0", "id": 7, "error": {"code": 403, "message": m, "data": facts}})),
-        (Format::Other, with(json!({"title": "Forbidden", "status": 403, "detail": m}), &facts)),
+        (
+            Format::Other,
+            with(
+                json!({"title": "Forbidden", "status": 403, "detail": m, "message": m,
+                    "error": with(json!({"message": m, "type": "Forbidden"}), &facts)}),
+                &facts,
+            ),
+        ),
     ];
     for (format, expected) in cases {
         assert_eq!(values(&refusal(format, KILLED).reply()), [expected], "{format:?}");

@@ -2,6 +2,7 @@ mod answer_loop;
 mod conversations;
 mod faults;
 mod pause;
+mod refusals;
 mod tools;
 mod unjudged;
 mod usage;
