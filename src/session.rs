@@ -1,6 +1,10 @@
 //! Which conversation a request belongs to, as far as its headers tell. The body may tell the rest: see
 //! [`decode::session`](crate::decode::session).
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode;
+
 use crate::config::{SessionSource, SessionSources};
 use crate::headers::Headers;
 use crate::host::StreamHost;
@@ -17,28 +21,28 @@ pub struct HeaderSession {
 
 /// Looks for the id of the conversation in the headers and properties of a request. Walks the headers once.
 pub fn find(sources: &SessionSources, headers: &Headers, host: &impl StreamHost) -> Option<HeaderSession> {
-    let mut found: Option<(usize, &[u8])> = None;
+    let mut found: Option<(usize, Cow<'_, [u8]>)> = None;
     for (name, value) in headers.iter() {
-        let place = found.map_or(usize::MAX, |(place, _)| place);
+        let place = found.as_ref().map_or(usize::MAX, |(place, _)| *place);
         let better = sources.of_headers.iter().take_while(|(known, _)| *known < place);
         let hit = better.filter_map(|(known, source)| Some((*known, read(source, name, value)?))).next();
         found = hit.or(found);
     }
-    let place = found.map_or(usize::MAX, |(place, _)| place);
+    let place = found.as_ref().map_or(usize::MAX, |(place, _)| *place);
     let property = |(known, source): &(usize, SessionSource)| match source {
         SessionSource::Property(path) if *known < place => Some((*known, read_property(path, host)?)),
         _ => None,
     };
     let of_property = sources.of_headers.iter().find_map(property);
-    let (place, id) = of_property.or_else(|| found.map(|(place, id)| (place, id.to_vec())))?;
+    let (place, id) = of_property.or_else(|| found.map(|(place, id)| (place, id.into_owned())))?;
     Some(HeaderSession { place, conversation: Conversation::identified(&id) })
 }
 
 /// Returns the id in a header, if the source is that header.
-fn read<'a>(source: &SessionSource, name: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-    let id = match source {
-        SessionSource::Header(known) if known.as_bytes() == name => value.trim_ascii(),
-        SessionSource::Baggage(key) if name == b"baggage" => baggage_member(value, key)?,
+fn read<'a>(source: &SessionSource, name: &[u8], value: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    let id: Cow<'_, [u8]> = match source {
+        SessionSource::Header(known) if known.as_bytes() == name => value.trim_ascii().into(),
+        SessionSource::Baggage(key) if name == b"baggage" => percent_decode(baggage_member(value, key)?).into(),
         _ => return None,
     };
     Some(id).filter(|id| !id.is_empty())
@@ -49,7 +53,7 @@ fn read_property(path: &[String], host: &impl StreamHost) -> Option<Vec<u8>> {
     host.property(&path).filter(|id| !id.is_empty())
 }
 
-/// Returns the value of a member of a W3C `baggage` header: `key1=value1;property,key2=value2`.
+/// Returns the value of a member of a W3C `baggage` header, percent-encoded as it is: `key1=value1;property,key2=value2`.
 fn baggage_member<'a>(header: &'a [u8], key: &str) -> Option<&'a [u8]> {
     header.split(|&byte| byte == b',').find_map(|member| {
         let member = member.split(|&byte| byte == b';').next()?;

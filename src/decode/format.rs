@@ -85,9 +85,12 @@ pub enum RequestInput<'a> {
 }
 
 impl RequestInput<'_> {
-    fn is_empty(&self) -> bool {
+    /// Returns whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
         let (Self::Messages(value) | Self::Prompt(value)) = self;
-        value.is_null() || (value.is_array() && value.elements().next().is_none())
+        value.is_null()
+            || value.string().is_some_and(|text| text.is(""))
+            || (value.is_array() && value.elements().next().is_none())
     }
 }
 
@@ -110,21 +113,17 @@ const A2A_METHODS: [&str; 6] =
 /// a text, or stores messages. Clients often do that right before they send the text to a model, and would seem to send
 /// everything twice.
 pub fn is_not_a_call(path: &[u8]) -> bool {
-    if by_usual_path(path).is_some() {
-        return false;
-    }
-    let path = segments(path);
-    let path = Ending::of(&path);
-    NOT_CALLS.iter().any(|(before, last)| path.is(before, last))
+    by_known_path(path) == Some(None)
 }
 
-/// Returns the format of a path, if it is a known one.
+/// Returns the format of a path, if it is that of a call.
 pub fn by_path(path: &[u8]) -> Option<Format> {
-    by_usual_path(path).or_else(|| {
-        let path = segments(path);
-        let path = Ending::of(&path);
-        CALLS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
-    })
+    by_known_path(path).flatten()
+}
+
+/// Returns the format of a path that is known to be that of a call, and `Some(None)` if it is known not to be one.
+fn by_known_path(path: &[u8]) -> Option<Option<Format>> {
+    by_usual_path(path).map(Some).or_else(|| by_end_of_path(path))
 }
 
 /// Returns the format of one of the most common paths, without looking for a query.
@@ -138,41 +137,46 @@ fn by_usual_path(path: &[u8]) -> Option<Format> {
     }
 }
 
-/// The ends of the paths that are not calls. Most are identified by their last segment.
-const NOT_CALLS: [(&str, &str); 18] = [
-    ("", "/count_tokens"),
-    ("", "/count-tokens"),
-    ("", ":countTokens"),
-    ("/count-tokens", ":rawPredict"),
-    ("", "/input_tokens"),
-    ("", "/token_counter"),
-    ("", "/tokenize"),
-    ("", "/apply-template"),
-    ("", "/moderations"),
-    ("", "/embeddings"),
-    ("", "/embed"),
-    ("", ":embedContent"),
-    ("", ":batchEmbedContents"),
-    ("", "/rerank"),
-    ("", "/cachedContents"),
-    ("", "/threads"),
-    ("", "/batches"),
-    ("/responses", "/compact"),
-];
+#[inline(never)] // the common paths do not need it
+fn by_end_of_path(path: &[u8]) -> Option<Option<Format>> {
+    let path = segments(path);
+    let path = Ending::of(&path);
+    ENDS.iter().find(|(before, last, _)| path.is(before, last)).map(|(_, _, format)| *format)
+}
 
-/// The ends of the paths of calls, and their formats.
-const CALLS: [(&str, &str, Format); 11] = [
-    ("/chat", "/completions", Format::OpenAiChat),
-    ("", "/completions", Format::OpenAiCompletions),
-    ("", "/responses", Format::OpenAiResponses),
-    ("", "/messages", Format::Anthropic),
-    ("", ":generateContent", Format::Gemini),
-    ("", ":streamGenerateContent", Format::Gemini),
-    ("", "/converse", Format::Bedrock),
-    ("", "/converse-stream", Format::Bedrock),
-    ("/api", "/chat", Format::OllamaChat),
-    ("/api", "/generate", Format::OllamaGenerate),
-    ("/v2", "/chat", Format::Cohere),
+/// The ends of known paths: those of calls with their formats, and those that are not calls. The first one that matches
+/// counts.
+const ENDS: [(&str, &str, Option<Format>); 30] = [
+    ("/chat", "/completions", Some(Format::OpenAiChat)),
+    ("", "/completions", Some(Format::OpenAiCompletions)),
+    ("", "/responses", Some(Format::OpenAiResponses)),
+    ("", "/messages", Some(Format::Anthropic)),
+    ("", ":generateContent", Some(Format::Gemini)),
+    ("", ":streamGenerateContent", Some(Format::Gemini)),
+    ("", "/converse", Some(Format::Bedrock)),
+    ("", "/converse-stream", Some(Format::Bedrock)),
+    ("/api", "/chat", Some(Format::OllamaChat)),
+    ("/api", "/generate", Some(Format::OllamaGenerate)),
+    ("/v2", "/chat", Some(Format::Cohere)),
+    ("", "/count_tokens", None),
+    ("", "/count-tokens", None),
+    ("", ":countTokens", None),
+    ("/count-tokens", ":rawPredict", None),
+    ("", ":computeTokens", None),
+    ("", "/input_tokens", None),
+    ("", "/token_counter", None),
+    ("", "/tokenize", None),
+    ("", "/apply-template", None),
+    ("", "/moderations", None),
+    ("", "/embeddings", None),
+    ("", "/embed", None),
+    ("", ":embedContent", None),
+    ("", ":batchEmbedContents", None),
+    ("", "/rerank", None),
+    ("", "/cachedContents", None),
+    ("", "/threads", None),
+    ("", "/batches", None),
+    ("/responses", "/compact", None),
 ];
 
 /// Parts of paths by which a provider is recognised where nothing is asked of a model, and a format that has the errors of
@@ -270,15 +274,18 @@ fn segments(path: &[u8]) -> Cow<'_, [u8]> {
 fn only_segments(path: &[u8]) -> Vec<u8> {
     // Upstreams remove escapes, and some of them take an escaped number sign for the start of a fragment.
     let unescaped: Cow<'_, [u8]> = percent_decode(until(path, b"?#")).into();
-    let mut segments: Vec<&[u8]> = Vec::new();
+    let mut kept = Vec::with_capacity(path.len());
     for segment in until(&unescaped, b"?#").split(|byte| *byte == b'/') {
         match until(segment, b";") {
             b"" | b"." => {}
-            b".." => drop(segments.pop()),
-            segment => segments.push(segment),
+            b".." => kept.truncate(kept.iter().rposition(|byte| *byte == b'/').unwrap_or(0)),
+            segment => {
+                kept.push(b'/');
+                kept.extend_from_slice(segment);
+            }
         }
     }
-    segments.iter().flat_map(|segment| [b"/", *segment]).flatten().copied().collect()
+    kept
 }
 
 /// Returns what is before the first of these bytes.
@@ -352,13 +359,11 @@ mod tests {
 
     #[test]
     fn every_known_path_is_either_a_call_or_not() {
-        for (before, last, format) in CALLS {
-            let path = format!("/v1{before}{last}");
-            assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (Some(format), false), "{path}");
-        }
-        for (before, last) in NOT_CALLS {
-            let path = format!("/v1{before}{last}/?a=/messages");
-            assert_eq!((by_path(path.as_bytes()), is_not_a_call(path.as_bytes())), (None, true), "{path}");
+        for (before, last, format) in ENDS {
+            for path in [format!("/v1{before}{last}"), format!("/v1{before}{last}/?a=/other")] {
+                let known = (by_path(path.as_bytes()), is_not_a_call(path.as_bytes()));
+                assert_eq!(known, (format, format.is_none()), "{path}");
+            }
         }
         for path in ["/v1/messages;v=1", "/v1/messages%23x", "/v1/messages#x", "/v1/messages//", "/v1/messages/;a=b?c"]
             .into_iter()

@@ -152,6 +152,7 @@ fn decode_json(
         Format::Other if fields.json_rpc || !reading.judge_unknown => return Err(Unreadable::NotACall),
         Format::Other => push_json(root, text)?,
         _ => match fields.request_input() {
+            Some(input) if is_about_loading(turn.format, input, &fields) => return Err(Unreadable::NotACall),
             Some(RequestInput::Messages(messages)) if messages.is_array() || messages.is_object() => {
                 has_history = decode_conversation(&mut Messages::of(messages), &reading, turn, text)?;
                 if reading.needs_start() {
@@ -170,6 +171,12 @@ fn decode_json(
     }
     turn.conversation = reading.finish(finder, has_history);
     Ok(())
+}
+
+/// Returns whether a model of Ollama is to be loaded or unloaded.
+fn is_about_loading(format: Format, input: RequestInput<'_>, fields: &Fields<'_>) -> bool {
+    let is_ollama = matches!(format, Format::OllamaChat | Format::OllamaGenerate);
+    is_ollama && input.is_empty() && fields.images.is_none()
 }
 
 fn has_json_rpc(list: Json<'_>) -> bool {

@@ -3,15 +3,17 @@
 //! A member of the body may hold an id. Otherwise the conversation is known by its *opening*, the first user message. Both
 //! ends of the body are looked at, but not the messages in between, so that the length of a conversation costs nothing.
 
-use super::json::bounds::start_of_string;
+use super::json::bounds::closing_quote;
 use super::json::{Elements, Json, Members, RawStr};
 use super::messages::{Message, Role, is_result};
 use crate::turn::{Conversation, conversation_key};
 
-/// How many bytes of each text of the first user message are hashed. The end of a long text is not searched for.
-const TEXT_BYTES: usize = 2048;
-/// How many bytes of the first user message are read at most. Images often follow.
+/// How many bytes of the first user message are read at most. Conversations that begin with the same template usually differ
+/// before that, and so do images.
 const MESSAGE_BYTES: usize = 16 << 10;
+/// How many bytes of each part of it are hashed. There is room for other parts before a long one, so that marks for a cache in
+/// them, which may come and go, do not change where the long one is cut.
+const PART_BYTES: usize = 12 << 10;
 /// Longer ids are not ids.
 const MAX_ID_BYTES: usize = 1024;
 
@@ -26,12 +28,13 @@ impl BodyMember {
     }
 
     /// Returns the id in the member with this name, if the path begins with it and leads to an id.
-    fn id<'a>(&self, name: &[u8], value: Json<'a>) -> Option<&'a [u8]> {
+    fn id(&self, name: &[u8], value: Json<'_>) -> Option<Vec<u8>> {
         let (_, rest) = self.0.split_first().filter(|(first, _)| first.as_bytes() == name)?;
         let value = rest.iter().try_fold(value, |value, name| value.get(name).ok().flatten())?;
         let is_number = || value.text().first().is_some_and(|first| first.is_ascii_digit());
-        let id = value.string().map(RawStr::raw).or_else(|| is_number().then(|| value.text()))?;
-        (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
+        let id = value.string().map(RawStr::unescaped).or_else(|| is_number().then(|| value.text().into()))?;
+        let id = id.trim_ascii();
+        (1..=MAX_ID_BYTES).contains(&id.len()).then(|| id.to_vec())
     }
 }
 
@@ -98,7 +101,7 @@ impl<'a> ConversationFinder<'a> {
         let limit = self.found.as_ref().map_or(self.members.paths.len(), |(index, _)| *index);
         for (index, member) in self.members.paths.iter().take(limit).enumerate() {
             if let Some(id) = member.id(name, value) {
-                self.found = Some((index, id.to_vec()));
+                self.found = Some((index, id));
                 return;
             }
         }
@@ -131,7 +134,7 @@ impl<'a> ConversationFinder<'a> {
     }
 }
 
-/// Returns the hash of the first user message, or 0 if it has no text.
+/// Returns the hash of the first user message. It is never 0.
 fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
     loop {
         match messages.next_start().and_then(Start::read) {
@@ -141,7 +144,10 @@ fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
                 let message = messages.next().and_then(Result::ok).ok_or(TooShort)?;
                 let message = Message::read(message).map_err(|_| TooShort)?;
                 if message.role == Role::User {
-                    return Ok(message.members.content.map_or(0, |content| Texts::of(content.text()).hash));
+                    let content = message.members.content.map_or(b"".as_slice(), Json::text);
+                    let hash = Contents::of(content, MESSAGE_BYTES).hash;
+                    // A message without content is the beginning of a conversation as well.
+                    return Ok(if hash == 0 { conversation_key(b"") } else { hash });
                 }
             }
         }
@@ -150,7 +156,7 @@ fn opening(mut messages: Elements<'_>) -> Result<u64, TooShort> {
 
 /// What the start of a message tells, if it has the form that most messages have: first the role, then the content.
 enum Start<'a> {
-    /// It is of the user, and this is the hash of its texts.
+    /// It is of the user, and this is the hash of its content.
     OfUser(u64),
     /// It is not of the user. These are its members after the role.
     OfOthers(Members<'a>),
@@ -164,41 +170,48 @@ impl<'a> Start<'a> {
             let is_known = matches!(members.value()?.string()?.raw(), b"system" | b"developer" | b"assistant");
             return is_known.then_some(Self::OfOthers(members));
         }
-        members.skip_name(b"content")?;
+        members.skip_name(b"content").or_else(|| members.skip_name(b"parts"))?;
         let content = members.start_of_value();
         let read = MESSAGE_BYTES.checked_sub(message.len() - content.len())?;
-        let texts = Texts::of(content.get(..read).unwrap_or(content));
-        let is_enough = texts.hash != 0 && !texts.has_result && (texts.complete || content.len() >= read);
-        is_enough.then_some(Self::OfUser(texts.hash))
+        let contents = Contents::of(content, read);
+        let is_enough = contents.hash != 0 && !contents.has_result && (contents.complete || contents.is_cut);
+        is_enough.then_some(Self::OfUser(contents.hash))
     }
 }
 
-/// The texts of a message.
+/// What identifies the content of a message: its texts, and what is attached to them.
 #[derive(Default)]
-struct Texts {
-    /// The hash of all of them, or 0 if there are none.
+struct Contents {
+    /// The hash of all of it, or 0 if there is nothing.
     hash: u64,
     /// Whether the content of the message has been read to its end.
     complete: bool,
+    /// Whether there is more of the message than is read.
+    is_cut: bool,
     /// Whether the message contains the result of a tool.
     has_result: bool,
 }
 
-impl Texts {
-    /// Reads the content of a message or the start of it: one text, or blocks of which some have a text.
-    fn of(content: &[u8]) -> Self {
-        let mut texts = Self::default();
-        texts.complete = texts.add_text(content).or_else(|| texts.add_blocks(content)).is_some();
-        texts
+impl Contents {
+    /// Reads at most `max` bytes of the content of a message or the start of it: one text, or blocks.
+    fn of(content: &[u8], max: usize) -> Self {
+        let mut contents = Self { is_cut: content.len() >= max, ..Self::default() };
+        let content = content.get(..max).unwrap_or(content);
+        contents.complete = contents.add_text(content).or_else(|| contents.add_blocks(content)).is_some();
+        contents
     }
 
-    /// Adds a text. Returns `None` if there is none.
+    /// Adds a text. Returns `None` if there is none, or if its end is missing.
     fn add_text(&mut self, text: &[u8]) -> Option<()> {
-        self.hash = with_text(self.hash, start_of_string(text, TEXT_BYTES)?);
-        Some(())
+        let text = text.strip_prefix(b"\"")?;
+        let end = closing_quote(text);
+        if end.is_some() || self.is_cut {
+            self.add(end.and_then(|end| text.get(..end)).unwrap_or(text));
+        }
+        end.map(|_| ())
     }
 
-    /// Adds the texts of blocks. Returns `None` if their end is missing.
+    /// Adds the blocks of a message. Returns `None` if their end is missing.
     fn add_blocks(&mut self, content: &[u8]) -> Option<()> {
         let mut blocks = Elements::at_start_of(content)?;
         while !blocks.is_at_end() {
@@ -214,26 +227,47 @@ impl Texts {
         Some(())
     }
 
-    /// Adds the text of a block. Other members of it, such as marks for a cache, may change from call to call. The start of
-    /// a text counts even if the block is cut.
+    /// Adds the text of a block, or what is attached in it, such as an image. Other members of a block with a text, and marks
+    /// for a cache, may change from call to call. The start of a long text or attachment counts even if its end is missing.
     fn add_block<'a>(&mut self, mut members: Members<'a>) -> Option<Members<'a>> {
+        let mut attached = Self { is_cut: self.is_cut, ..Self::default() };
+        let mut has_text = false;
         while let Some(name) = members.next_name() {
-            if name.raw() == b"text" {
-                let _ = self.add_text(members.start_of_value());
+            let start = members.start_of_value();
+            let value = members.value();
+            match name.raw() {
+                b"text" => {
+                    has_text = true;
+                    let _ = self.add_text(start);
+                }
+                name if name == b"type" || name.starts_with(b"cache") => {}
+                _ if value.is_some() || self.is_cut => attached.add(value.map_or(start, Json::text)),
+                _ => {}
             }
-            self.has_result |= is_result(name, members.value()?);
+            let Some(value) = value else {
+                self.add_attached(attached, has_text);
+                return None;
+            };
+            self.has_result |= is_result(name, value);
         }
+        self.add_attached(attached, has_text);
         Some(members)
     }
-}
 
-/// Returns the hash of the texts so far and one more.
-fn with_text(hash: u64, text: &[u8]) -> u64 {
-    let of_text = || conversation_key(text.get(..TEXT_BYTES).unwrap_or(text));
-    match (text.is_empty(), hash) {
-        (true, _) => hash,
-        (false, 0) => of_text(),
-        (false, _) => conversation_key(&[hash.to_le_bytes(), of_text().to_le_bytes()].concat()),
+    fn add_attached(&mut self, attached: Self, has_text: bool) {
+        if !has_text && attached.hash != 0 {
+            self.add(&attached.hash.to_le_bytes());
+        }
+    }
+
+    /// Adds a part to the hash. Parts without content do not count.
+    fn add(&mut self, part: &[u8]) {
+        let part = part.get(..PART_BYTES).unwrap_or(part);
+        self.hash = match (part.is_empty(), self.hash) {
+            (true, hash) => hash,
+            (false, 0) => conversation_key(part),
+            (false, hash) => conversation_key(&[hash.to_le_bytes(), conversation_key(part).to_le_bytes()].concat()),
+        };
     }
 }
 
@@ -263,6 +297,7 @@ mod tests {
             (r#"{"user": 4711, "metadata": null, "messages": []}"#, "4711"),
             (r#"{"conversation": {"id": "c1"}, "user": "u1", "input": "hello"}"#, "c1"),
             (r#"{"conversation": "c2", "user": "u1", "input": "hello"}"#, "c2"),
+            (r#"{"conversation": "  ", "user": " u\u00e9\"1 "}"#, "u\u{e9}\"1"),
         ] {
             assert_eq!(find(body, true), Conversation::identified(id.as_bytes()), "{body}");
         }
@@ -287,7 +322,7 @@ mod tests {
             assert_eq!(find(&body, false), Conversation::New { opening: key }, "{body}");
         }
         let blocks = r#"[{"text": "Hello there"}, {"text": "again"}]"#;
-        let long = |end: &str| format!(r#"{}{end}{}"#, "x".repeat(2_000), "y".repeat(3000));
+        let long = |end: &str| format!(r#"{}{end}{}"#, "x".repeat(12_000), "y".repeat(30_000));
         let others =
             ["\"Hello there!\"".to_owned(), blocks.to_owned(), format!("{:?}", long("a")), format!("{:?}", long("b"))];
         let keys = others
@@ -311,17 +346,58 @@ mod tests {
 
     #[test]
     fn only_the_start_of_a_long_first_message_is_read() {
-        let body = |image: &str| {
+        let body = |image: &str, end: &str| {
             let image = image.repeat(MESSAGE_BYTES);
             format!(
-                r#"{{"messages": [{{"role": "user", "content": [{{"text": "What is this?"}}, {{"image": "{image}"}}]}}]}}"#
+                r#"{{"messages": [{{"role": "user", "content": [{{"text": "What is this?"}}, {{"image": "{image}{end}"}}]}}]}}"#
             )
         };
-        let (body, other) = (body("a"), body("b"));
-        assert_eq!(find(&body, true), Conversation::Continued { key: conversation_key(b"What is this?") });
-        assert_eq!(find(&body, true), find(&other, true), "the image is beyond what is read");
-        let read = |len| ConversationFinder::new(BodyMembers::default()).read_start(&body.as_bytes()[..len]);
+        let one = body("a", "1");
+        assert_eq!(find(&one, true), find(&body("a", "2"), true), "the difference is beyond what is read");
+        assert_ne!(find(&one, true), find(&body("b", "1"), true));
+        let read = |len| ConversationFinder::new(BodyMembers::default()).read_start(&one.as_bytes()[..len]);
         assert_eq!((read(MESSAGE_BYTES), read(MESSAGE_BYTES + 50)), (Err(TooShort), Ok(())));
+    }
+
+    #[test]
+    fn conversations_with_the_same_text_are_told_apart_by_what_is_attached_to_it() {
+        let text = r#"{"type": "text", "text": "What is in this?"}, "#;
+        let attached = |name: &str| {
+            let long = name.repeat(6_000);
+            [
+                format!(r#"{{"type": "image_url", "image_url": {{"url": "https://host/{name}.png"}}}}"#),
+                format!(r#"{{"image_url": {{"url": "data:image/png;base64,{long}"}}, "type": "image_url"}}"#),
+                format!(r#"{{"type": "input_file", "file_id": "file-{name}"}}"#),
+                format!(r#"{{"type": "document", "source": {{"type": "base64", "data": "{long}"}}}}"#),
+                format!(r#"{{"type": "input_audio", "input_audio": {{"data": "{name}", "format": "wav"}}}}"#),
+            ]
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for (name, text) in [("one", text), ("two", text), ("one", ""), ("two", "")] {
+            for block in attached(name) {
+                for members in [r#""role": "user", "content""#, r#""role": "user", "parts""#] {
+                    let body = |mark: &str| {
+                        let block = block.replacen('{', &format!("{{{mark}"), 1);
+                        format!(
+                            r#"{{"messages": [{{{members}: [{text}{block}]}}, {{"role": "assistant", "content": "A cat"}}]}}"#
+                        )
+                    };
+                    let plain = find(&body(""), true);
+                    assert_eq!(plain, find(&body(r#""cache_control": {"type": "ephemeral"}, "#), true), "{block:.60}");
+                    seen.insert(plain.tag());
+                }
+            }
+        }
+        assert_eq!((seen.len(), seen.contains(&0)), (20, false), "every message begins another conversation");
+    }
+
+    #[test]
+    fn a_first_message_without_content_begins_a_conversation_as_well() {
+        for content in [r#""""#, "[]", "null", r#"[{"type": "text", "text": ""}]"#] {
+            let body =
+                format!(r#"{{"messages": [{{"role": "user", "content": {content}}}, {{"role": "assistant"}}]}}"#);
+            assert_eq!(find(&body, true), Conversation::Continued { key: conversation_key(b"") }, "{content}");
+        }
     }
 
     #[test]

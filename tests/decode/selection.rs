@@ -1,6 +1,6 @@
 //! Which text of a request is its input, for both ways of counting.
 
-use agent_kill_switch::turn::ToolTurn;
+use agent_kill_switch::turn::{ToolTurn, Unreadable};
 use agent_kill_switch::wire::Counting::{Literal, Progress};
 
 use crate::support::*;
@@ -77,8 +77,19 @@ fn prompt_and_input_are_read_if_there_are_no_messages() {
     }
     let several = r#"{"prompt": ["one two", "three"]}"#;
     assert_eq!(input("/v1/completions", several), fingerprint(&["one two", "three"]));
-    let nothing = r#"{"model": "llama3.2", "messages": []}"#;
-    assert_eq!(input("/api/chat", nothing), fingerprint(&[]), "the envelope is not the input");
+    assert_eq!(input(CHAT, r#"{"model": "m", "messages": []}"#), fingerprint(&[]), "the envelope is not the input");
+}
+
+#[test]
+fn loading_a_model_of_ollama_is_not_a_call() {
+    for (path, body) in [
+        ("/api/chat", r#"{"model": "llama3.2", "messages": []}"#),
+        ("/api/generate", r#"{"model": "llama3.2", "prompt": "", "keep_alive": 0}"#),
+        ("/api/generate", r#"{"model": "llama3.2"}"#),
+    ] {
+        assert_eq!(decode(path, body), Err(Unreadable::NotACall), "{body}");
+    }
+    assert!(decode("/api/generate", r#"{"prompt": "", "images": ["aGk="]}"#).is_ok());
 }
 
 #[test]

@@ -43,17 +43,6 @@ fn near_stop(text: &[u8]) -> Option<usize> {
     (stops != 0).then(|| stops.trailing_zeros() as usize)
 }
 
-/// Returns the first `max` bytes of a string, with their escapes and without its quotes, or all of it if it is shorter.
-/// Returns `None` if the text is not a string, or ends before that.
-pub fn start_of_string(text: &[u8], max: usize) -> Option<&[u8]> {
-    let text = text.strip_prefix(b"\"")?;
-    let start = text.get(..max);
-    match closing_quote(start.unwrap_or(text)) {
-        Some(len) => text.get(..len),
-        None => start,
-    }
-}
-
 /// Returns what follows this string and the white space after it, if the text begins with it, in quotes. The string must
 /// contain no quote or backslash.
 #[inline(always)]

@@ -51,6 +51,21 @@ fn call_in(bench: &Bench, session: &str, body: &str) -> bool {
 }
 
 #[test]
+fn an_id_is_the_same_in_a_header_in_the_body_and_in_the_baggage() {
+    let bench = Bench::new("");
+    let in_body = QUESTION.replacen('{', r#"{"user": "\u00e9 \"1\"", "#, 1);
+    let in_baggage = [("baggage", "a=b, session.id=%C3%A9%20%221%22;p")];
+    let cases: [(&[(&str, &str)], &str); 3] =
+        [(&[("x-session-id", " \u{e9} \"1\" ")], QUESTION), (&in_baggage, QUESTION), (&[], &in_body)];
+    for (number, (headers, body)) in cases.into_iter().enumerate() {
+        let mut stream = bench.held(headers);
+        bench.body(&mut stream, body);
+        bench.answer(&mut stream, 200, ANSWER);
+        assert_eq!(bench.score(), ["0", "1", "4"][number], "{headers:?}");
+    }
+}
+
+#[test]
 fn with_the_scope_session_only_the_looping_conversation_is_stopped_and_for_a_while() {
     for (action, code) in [(Action::Deactivate, 403), (Action::Block, 429)] {
         let bench = Bench::new("");
