@@ -78,7 +78,7 @@ impl Value<'_> {
 
     /// Returns what the state of a conversation says about a request. Costs nothing if no conversation was stopped.
     fn session_standing(&self, conversation: u64, host: &impl Host) -> Standing {
-        if !self.has_details() {
+        if !self.may_have_stopped(conversation) {
             return Standing::Guarded;
         }
         let now_ms = host.steady_ms();

@@ -210,12 +210,16 @@ impl Details {
         self.stopped_sessions.iter().find(|stop| stop.key == key)
     }
 
-    /// Adds the stop of a conversation. If there are too many, the oldest is forgotten.
+    /// Adds the stop of a conversation. If there are too many, the one that ends first is forgotten.
     pub fn add_stop(&mut self, stop: StoppedSession) {
         self.stopped_sessions.retain(|known| known.key != stop.key);
         self.stopped_sessions.push(stop);
-        let excess = self.stopped_sessions.len().saturating_sub(MAX_STOPPED_SESSIONS as usize);
-        self.stopped_sessions.drain(..excess);
+        if self.stopped_sessions.len() > MAX_STOPPED_SESSIONS as usize {
+            let first = self.stopped_sessions.iter().enumerate().min_by_key(|(_, stop)| stop.until_ms);
+            if let Some((index, _)) = first {
+                self.stopped_sessions.remove(index);
+            }
+        }
     }
 
     /// Applies a policy of the same generation.
@@ -293,9 +297,16 @@ impl<'a> Value<'a> {
         Some(Self { record, tools, policy, window })
     }
 
-    /// Whether there are any details.
-    pub fn has_details(&self) -> bool {
-        self.policy.len() > self.details_start()
+    /// Whether a conversation may be among those that were stopped. Looks only for its key, because decoding the stops of many
+    /// conversations takes much longer.
+    pub fn may_have_stopped(&self, conversation: u64) -> bool {
+        let json = self.policy.get(self.details_start()..).unwrap_or_default();
+        if json.is_empty() {
+            return false;
+        }
+        let key = session_key(conversation);
+        let is_key = |quote: usize| json.get(quote + 1..).is_some_and(|text| text.starts_with(key.as_bytes()));
+        memchr::memchr_iter(b'"', json).any(is_key)
     }
 
     /// Decodes the details.

@@ -4,6 +4,11 @@ use super::*;
 use crate::policy::MAX_TOOLS;
 use proptest::prelude::*;
 
+fn stop(conversation: u64) -> StoppedSession {
+    let (key, action, reason) = (session_key(conversation), Action::Deactivate, String::new());
+    StoppedSession { key, until_ms: 1, stopped_for_ms: None, releases: 0, action, reason }
+}
+
 fn policy() -> AgentPolicy {
     serde_json::from_str(r#"{"agent_id": "a", "active": true}"#).unwrap()
 }
@@ -49,19 +54,22 @@ proptest! {
         reason in "[a-z]{0,9}",
         tools in prop::collection::vec(any::<StoredRule>(), 0..=MAX_TOOLS),
         window: Vec<u8>,
+        (other, stopped) in (any::<u64>(), prop::collection::vec(any::<u64>(), 0..4)),
     ) {
-        let details = Details { reason, tools: tools.clone(), ..Details::default() };
+        let mut details = Details { reason, tools: tools.clone(), ..Details::default() };
+        stopped.iter().for_each(|key| details.add_stop(stop(*key)));
         let bytes = [record.encode(&details), window.clone()].concat();
         let value = Value::decode(&bytes).unwrap();
         prop_assert_eq!(value.record, record);
         prop_assert_eq!(value.window, window.as_slice());
         prop_assert_eq!(value.tools, tools.as_slice());
-        prop_assert_eq!(value.has_details(), !details.reason.is_empty());
+        prop_assert!(stopped.iter().all(|key| value.may_have_stopped(*key)));
+        prop_assert!(!value.may_have_stopped(other));
         prop_assert_eq!(value.details(), details);
-        let other = Details { reason: "another".to_owned(), ..Details::default() };
-        let changed = value.with_policy(&record.killed(), &other);
+        let changes = Details { reason: "another".to_owned(), ..Details::default() };
+        let changed = value.with_policy(&record.killed(), &changes);
         let changed = Value::decode(&changed).unwrap();
-        prop_assert_eq!((changed.record, changed.details()), (record.killed(), other));
+        prop_assert_eq!((changed.record, changed.details()), (record.killed(), changes));
         prop_assert_eq!(changed.window, window.as_slice());
         let empty = record.window(&[]);
         let changed = value.with_window(&empty);

@@ -132,3 +132,19 @@ fn the_number_of_stopped_conversations_is_bounded() {
     assert_eq!(details.stopped_sessions.len(), MAX_STOPPED_SESSIONS as usize);
     assert!(details.stop(199).is_some() && details.stop(0).is_none());
 }
+
+#[test]
+fn when_there_are_too_many_stops_those_that_end_first_are_forgotten() {
+    let most = u64::from(MAX_STOPPED_SESSIONS);
+    let told = |key: u64| StoppedSession { key: session_key(key), ..stop(10_000 + key, 0) };
+    let (record, now) = (Record::new(&policy(), 0), Now { clock_ms: 0, steady_ms: 0 });
+    let mut details = Details::default();
+    (0..most).for_each(|key| details.add_stop(told(key)));
+    // The sidecar knows newer stops, which other Envoys made, and tells no others.
+    let newer: Vec<_> = (most..most + 10).map(told).collect();
+    let policy = AgentPolicy { stopped_sessions: newer, ..policy() };
+    let updated = details.updated(&policy, &record, now);
+    let kept = |key| updated.stop(key).is_some();
+    assert_eq!(updated.stopped_sessions.len() as u64, most);
+    assert!((0..10).all(|key| !kept(key)) && (10..most + 10).all(kept));
+}
