@@ -58,11 +58,11 @@ impl Headers {
     }
 }
 
-/// Whether the value of a `content-encoding` header names a compression. Names are not case-sensitive, and `identity` means
-/// none.
+/// Whether the value of a `content-encoding` header, which is a list, names a compression. Names are not case-sensitive, and
+/// `identity` means none.
 pub fn is_compressed(value: &[u8]) -> bool {
-    let coding = value.trim_ascii();
-    !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
+    let names_none = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+    value.split(|byte| *byte == b',').any(|coding| !names_none(coding.trim_ascii()))
 }
 
 /// Parses ASCII digits, with white space around them. Returns `None` if there is anything else, or if the number is too
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn identity_is_no_compression_however_it_is_written() {
-        for value in ["", " ", "identity", "Identity", " IDENTITY "] {
+        for value in ["", " ", "identity", "Identity", " IDENTITY ", "identity, Identity", "identity,"] {
             assert!(!is_compressed(value.as_bytes()), "{value:?}");
         }
         for value in ["gzip", "identity, gzip", "br", "identity2", "\u{fffd}"] {

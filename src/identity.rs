@@ -75,21 +75,30 @@ fn split_path(path: &[u8], prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((id.to_vec(), rest))
 }
 
-/// Returns `key:` and the first 128 bits of the key's SHA-256. A leading `Bearer ` is not part of the key, so a key gives
-/// the same id in every header.
+/// Returns `key:` and the first 128 bits of the key's SHA-256.
 #[inline(never)] // keeps the hash function out of the path of agents that send their id
 fn key_id(header: &[u8]) -> Vec<u8> {
-    let header = header.trim_ascii();
-    let key = match header.split_at_checked(7) {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
-        _ => header,
-    };
+    // If a request has the header `authorization` twice, Envoy makes one of both, with a comma between them.
+    let mut keys = header.split(|byte| *byte == b',').map(without_scheme);
+    let key = keys.next().unwrap_or_default();
+    if keys.any(|other| other != key) {
+        return CONFLICT.to_vec();
+    }
     if key.is_empty() {
         return Vec::new();
     }
     let digest = Sha256::digest(key);
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("key:{hex}").into_bytes()
+}
+
+/// Returns a key without a leading `Bearer `, so that it gives the same id in every header.
+fn without_scheme(key: &[u8]) -> &[u8] {
+    let key = key.trim_ascii();
+    match key.split_at_checked(7) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
+        _ => key,
+    }
 }
 
 #[cfg(test)]
@@ -104,5 +113,18 @@ mod tests {
         for id in ["", "a b", "a\n", "é", "a\"b", ".", "..", &"x".repeat(129)] {
             assert!(!is_agent_id(id.as_bytes()), "{id}");
         }
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_is_one_key_and_two_keys_are_a_malformed_id() {
+        let id = key_id(b"Bearer one");
+        assert!(is_agent_id(&id));
+        for header in ["one", " bearer  one ", "Bearer one,Bearer one", "Bearer one, one"] {
+            assert_eq!(key_id(header.as_bytes()), id, "{header}");
+        }
+        for header in ["Bearer one,Bearer two", "one,", ",one"] {
+            assert!(!is_agent_id(&key_id(header.as_bytes())), "{header}");
+        }
+        assert_ne!(key_id(b"two"), id);
     }
 }

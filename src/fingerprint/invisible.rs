@@ -7,6 +7,7 @@
 //!
 //! | code points | what they are | bytes |
 //! |---|---|---|
+//! | U+0080 to U+009F | control characters, except U+0085, which ends a line | `C2 80` to `C2 9F` |
 //! | U+00AD | soft hyphen | `C2 AD` |
 //! | U+034F | combining grapheme joiner | `CD 8F` |
 //! | U+061C | Arabic letter mark | `D8 9C` |
@@ -19,10 +20,11 @@
 //! | U+3164, U+FFA0 | Hangul fillers | `E3 85 A4`, `EF BE A0` |
 //! | U+FE00 to U+FE0F | variation selectors | `EF B8 80` to `EF B8 8F` |
 //! | U+FEFF | zero-width no-break space | `EF BB BF` |
-//! | U+FFF0 to U+FFF8 | unassigned, and reserved for such characters | `EF BF B0` to `EF BF B8` |
+//! | U+FFF0 to U+FFFB | reserved for such characters, and marks of annotations | `EF BF B0` to `EF BF BB` |
 //! | U+E0000 to U+E0FFF | tags, and more variation selectors | `F3 A0 80 80` to `F3 A0 BF BF` |
 //!
-//! These are the characters with the property `Default_Ignorable_Code_Point`, except for two groups that are kept: those of
+//! These are control characters and those with the property `Default_Ignorable_Code_Point`. Three groups are kept: the control
+//! characters of ASCII, because every byte of every text would have to be looked at for them, and the ignorable characters of
 //! musical notation and of shorthand.
 //!
 //! The digits are those of Arabic (U+0660, U+06F0), of the scripts of India from Devanagari (U+0966) to Sinhala (U+0DE6), of
@@ -133,11 +135,11 @@ fn special(text: &[u8], at: usize) -> (usize, Option<u8>) {
         [0xE0, script @ 0xA5..=0xB7, last @ 0xA6..=0xAF, _] if script % 2 == 1 => (3, digit(0xA6, last)),
         [0xE0, 0xB9 | 0xBB, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
         [0xEF, 0xBC, last @ 0x90..=0x99, _] => (3, digit(0x90, last)),
-        [0xC2, 0xAD, ..] | [0xCD, 0x8F, ..] | [0xD8, 0x9C, ..] => (2, None),
+        [0xC2, 0x80..=0x84 | 0x86..=0x9F | 0xAD, ..] | [0xCD, 0x8F, ..] | [0xD8, 0x9C, ..] => (2, None),
         [0xE1, 0x85, 0x9F | 0xA0, _] | [0xE1, 0x9E, 0xB4 | 0xB5, _] | [0xE1, 0xA0, 0x8B..=0x8F, _] => (3, None),
         [0xE2, 0x80, 0x8B..=0x8F | 0xAA..=0xAE, _] | [0xE2, 0x81, 0xA0..=0xAF, _] | [0xE3, 0x85, 0xA4, _] => (3, None),
         [0xEF, 0xB8, 0x80..=0x8F, _] | [0xEF, 0xBB, 0xBF, _] => (3, None),
-        [0xEF, 0xBE, 0xA0, _] | [0xEF, 0xBF, 0xB0..=0xB8, _] => (3, None),
+        [0xEF, 0xBE, 0xA0, _] | [0xEF, 0xBF, 0xB0..=0xBB, _] => (3, None),
         [0xF3, 0xA0, 0x80..=0xBF, 0x80..=0xBF] => (4, None),
         _ => (0, None),
     }

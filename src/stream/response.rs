@@ -155,7 +155,7 @@ impl<'a> ResponseHeaders<'a> {
             match name {
                 b":status" => headers.status = parse_number(value).unwrap_or(0) as u16,
                 b"content-type" => headers.content_type = value,
-                b"content-encoding" => headers.compressed = is_compressed(value),
+                b"content-encoding" => headers.compressed |= is_compressed(value),
                 b"x-envoy-upstream-service-time" => headers.timed_by_router = true,
                 _ => {}
             }

@@ -61,9 +61,9 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
 /// Returns whether nobody sees a character: soft hyphen, zero-width spaces and joiners, bidirectional controls, fillers,
 /// variation selectors, tags.
 fn is_invisible(c: char) -> bool {
-    matches!(c as u32, 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFE00..=0xFE0F | 0xFEFF)
+    matches!(c as u32, 0x80..=0x84 | 0x86..=0x9F | 0xAD | 0x200B..=0x200F | 0x202A..=0x202E | 0x2060..=0x206F | 0xFE00..=0xFE0F | 0xFEFF)
         || matches!(c as u32, 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x3164)
-        || matches!(c as u32, 0xFFA0 | 0xFFF0..=0xFFF8 | 0xE0000..=0xE0FFF)
+        || matches!(c as u32, 0xFFA0 | 0xFFF0..=0xFFFB | 0xE0000..=0xE0FFF)
 }
 
 /// The zeros of the scripts whose digits are read as digits. The other nine follow each of them.
