@@ -9,7 +9,9 @@ use lab::proc::{envoy_version, wait_until};
 use lab::raw::Raw;
 use serde_json::{Value, json};
 
-use crate::support::{CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, head_by_hand, looping, run, sent};
+use crate::support::{
+    CHAT, SIXTH_REFUSED, Shared, ask, by_hand, chunk, counter, deactivated, head_by_hand, looping, run, sent,
+};
 
 /// `hold: headers`: nothing is forwarded before the verdict.
 static HEADERS: Shared =
@@ -203,6 +205,20 @@ fn upgrades_and_grpc_pass_for_an_active_agent_and_are_refused_for_an_inactive_on
             let open = format!("{}\r\n", head_by_hand("POST /chat.Chat/Talk", "other", GRPC));
             let answer = sent(&mesh, open).await.until("\r\n\r\n").await;
             assert!(answer.contains("grpc-status: 7"), "{hold}: gRPC status 7 is permission denied: {answer}");
+        }
+    });
+}
+
+#[test]
+fn a_refusal_that_depends_on_the_body_is_worded_for_it() {
+    run(async {
+        let call = r#"{"jsonrpc": "2.0", "id": "n-7", "method": "tools/call", "params": {"name": "lookup"}}"#;
+        for (hold, mesh) in both("caller").await {
+            deactivated(&mesh, "caller").await;
+            let mut raw = sent(&mesh, by_hand("POST /mcp", "caller", "", call)).await;
+            assert_eq!(raw.status().await, 200, "{hold}: an error of JSON-RPC");
+            let answer = raw.until("agent_inactive").await;
+            assert!(answer.contains(r#""id": "n-7", "error""#), "{hold}: {answer}");
         }
     });
 }
