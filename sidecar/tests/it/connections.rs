@@ -111,6 +111,29 @@ async fn a_connection_that_sends_no_complete_headers_in_time_is_closed() {
 }
 
 #[tokio::test]
+async fn headers_and_forms_of_strangers_are_read_only_up_to_their_limit() {
+    let (_dir, process) = Process::start_in_new_dir(&[]);
+    let open = || TcpStream::connect(address(&process.api)).unwrap();
+    let headers = |bytes: usize| {
+        let start = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: ";
+        format!("{start}{}", "x".repeat(bytes - start.len()))
+    };
+    let mut long = open();
+    long.write_all(format!("{}\r\n\r\n", headers(60 * 1024)).as_bytes()).unwrap();
+    assert!(closed(long).starts_with("HTTP/1.1 200"), "headers may be long");
+    let mut too_long = open();
+    too_long.write_all(headers(64 * 1024).as_bytes()).unwrap();
+    assert!(closed(too_long).starts_with("HTTP/1.1 431"), "they need not be complete to be refused");
+
+    let login = async |bytes: usize| {
+        let form = process.api.http.post(format!("{}/login", process.api.base)).body("x".repeat(bytes));
+        form.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(login(8 * 1024).await, 403, "the form is read, and its key is missing");
+    assert_eq!(login(8 * 1024 + 1).await, 400, "the form is not read to its end");
+}
+
+#[tokio::test]
 async fn long_polls_and_live_pages_outlast_the_idle_timeout() {
     let (_dir, process) = Process::start_in_new_dir(&["--idle-timeout", "1s"]);
     let (api, base) = (process.api.clone(), &process.api.base);

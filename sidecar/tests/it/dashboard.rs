@@ -121,6 +121,27 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
 }
 
 #[tokio::test]
+async fn signing_in_works_from_an_address_that_is_too_long_to_lead_back_to() {
+    let sidecar = Sidecar::start().await;
+    let mut visitor = Visitor::at(&sidecar.api.base);
+    for (length, leads_to) in [(500, format!("/{}", "x".repeat(500))), (20_000, "/".to_owned())] {
+        let login = format!("/login?next=/{}", "x".repeat(length));
+        let page = visitor.get(&login).await.text().await.unwrap();
+        let value = |name: &str| {
+            let after = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+            after.split('"').next().unwrap().to_owned()
+        };
+        let (key, next) = (value("form_key"), value("next"));
+        let answer = visitor.post("/login", &[("form_key", &key), ("next", &next), ("secret", OPERATOR)]).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["location"]),
+            (303, &leads_to.parse().unwrap()),
+            "{length}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_content_security_policy_allows_only_our_own_files() {
     let sidecar = Sidecar::start().await;
     let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
