@@ -110,6 +110,39 @@ async fn a_connection_that_sends_no_complete_headers_in_time_is_closed() {
     assert!(closed(kept_alive).starts_with("HTTP/1.1 200"), "closed after an answer, when no other request came");
 }
 
+/// Sends a `HEAD` request, and returns the status of the answer.
+fn status(connection: &mut TcpStream, request: &str) -> String {
+    connection.set_read_timeout(Some(SOON)).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut read = Vec::new();
+    while !read.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let mut part = [0; 4096];
+        let length = connection.read(&mut part).unwrap();
+        assert_ne!(length, 0, "the connection was closed");
+        read.extend_from_slice(&part[..length]);
+    }
+    String::from_utf8_lossy(&read).split(' ').nth(1).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn strangers_whose_requests_are_answered_push_out_only_each_other() {
+    let (_dir, process) = Process::start_in_new_dir(&["--max-connections", "4"]);
+    let open = || TcpStream::connect(address(&process.api)).unwrap();
+    let listing =
+        format!("HEAD /v1/agents HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", process.api.operator);
+    let probe = "HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut operator = open();
+    assert_eq!(status(&mut operator, &listing), "200");
+    let mut strangers = Vec::new();
+    for _ in 0..12 {
+        let mut stranger = open();
+        assert_eq!(status(&mut stranger, probe), "200");
+        strangers.push(stranger);
+    }
+    assert_eq!(status(&mut operator, &listing), "200", "the connection of the operator is still open");
+    assert!(closed(strangers.remove(0)).is_empty(), "the first stranger made room");
+}
+
 #[tokio::test]
 async fn headers_and_forms_of_strangers_are_read_only_up_to_their_limit() {
     let (_dir, process) = Process::start_in_new_dir(&[]);
