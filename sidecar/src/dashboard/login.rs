@@ -13,7 +13,7 @@ use super::form::{Form, of_stranger};
 use super::query::Fields;
 use super::visitor::cookie;
 use super::{Dashboard, layout};
-use crate::api::failures::client_address;
+use crate::api::failures::{TooMany, client_address};
 
 /// How long the session cookie is kept: a week, like the session itself.
 const SESSION_SECONDS: i64 = 7 * 24 * 3600;
@@ -83,12 +83,13 @@ async fn check(dashboard: &Dashboard, from: IpAddr, secret: &str) -> Result<Opti
         return Ok(Some(session));
     }
     // Counted before the password is checked, which takes a while: other guesses may arrive in the meantime.
-    if let Some(seconds) = dashboard.failures.count(from, Instant::now()) {
+    let now = Instant::now();
+    if let Err(TooMany { seconds, .. }) = dashboard.failures.count(from, now) {
         return Err(Refusal::TooMany(seconds));
     }
     let outcome = dashboard.service.sign_in_with_password(secret).await;
     if !matches!(outcome, Ok(None)) {
-        dashboard.failures.take_back(from);
+        dashboard.failures.take_back(from, now);
     }
     Ok(outcome?)
 }
