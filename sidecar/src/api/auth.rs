@@ -7,7 +7,7 @@ use axum::response::Response;
 use tokio::time::Instant;
 
 use super::App;
-use super::failures::{TooMany, client_address};
+use super::failures::client_address;
 use super::identified::OnIdentified;
 use super::problem::{Problem, Result};
 use crate::model::Scope;
@@ -48,9 +48,10 @@ fn identify(app: &App, request: &Request) -> Result<Identity> {
     }
     metrics::counter!("kill_switch_auth_failures_total").increment(1);
     let from = client_address(request);
-    if let Err(TooMany { seconds, .. }) = app.failures.count(from, Instant::now()) {
+    if let Err(too_many) = app.failures.count(from, Instant::now()) {
+        too_many.log(from);
         let detail = "too many failed authentications from this address";
-        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds));
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(too_many.seconds));
     }
     tracing::warn!(%from, path = request.uri().path(), "authentication failed");
     let detail = match secret {

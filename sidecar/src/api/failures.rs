@@ -41,8 +41,18 @@ struct Attempts {
 pub(crate) struct TooMany {
     /// The seconds until it has another one.
     pub seconds: u64,
-    /// Whether this is the first attempt that was refused since the latest one that counted, and so worth a line in the log.
+    /// Whether this is the first attempt that was refused since the latest one that counted. Only this one is logged.
     pub is_first: bool,
+}
+
+impl TooMany {
+    /// Writes to the log that attempts of this address are refused. Does nothing if that was said before.
+    pub(crate) fn log(self, from: IpAddr) {
+        if self.is_first {
+            let seconds = self.seconds;
+            tracing::warn!(%from, seconds, "too many failed authentications: further ones are refused unchecked");
+        }
+    }
 }
 
 impl Failures {

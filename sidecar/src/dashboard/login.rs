@@ -13,7 +13,7 @@ use super::form::{Form, of_stranger};
 use super::query::Fields;
 use super::visitor::cookie;
 use super::{Dashboard, layout};
-use crate::api::failures::{TooMany, client_address};
+use crate::api::failures::client_address;
 
 /// How long the session cookie is kept: a week, like the session itself.
 const SESSION_SECONDS: i64 = 7 * 24 * 3600;
@@ -72,6 +72,9 @@ pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request
         let refused = "That is neither the password nor a valid token.";
         return show(&dashboard, &headers, fields.text("next"), Some(refused));
     };
+    if let Some(who) = dashboard.service.session(&session).await? {
+        who.log("signed_in", &from.to_string());
+    }
     let cookie = dashboard.set_cookie(dashboard.session_cookie(), &session, SESSION_SECONDS);
     Ok((cookie, Redirect::to(local(fields.text("next")))).into_response())
 }
@@ -84,8 +87,9 @@ async fn check(dashboard: &Dashboard, from: IpAddr, secret: &str) -> Result<Opti
     }
     // Counted before the password is checked, which takes a while: other guesses may arrive in the meantime.
     let now = Instant::now();
-    if let Err(TooMany { seconds, .. }) = dashboard.failures.count(from, now) {
-        return Err(Refusal::TooMany(seconds));
+    if let Err(too_many) = dashboard.failures.count(from, now) {
+        too_many.log(from);
+        return Err(Refusal::TooMany(too_many.seconds));
     }
     let outcome = dashboard.service.sign_in_with_password(secret).await;
     if !matches!(outcome, Ok(None)) {

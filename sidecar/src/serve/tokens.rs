@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::ServeError;
 use crate::model::Scope;
-use crate::service::{NewToken, Service};
+use crate::service::{Identity, NewToken, Service};
 
 /// What `serve --help` says about tokens and the password.
 pub(super) const HELP: &str = "\
@@ -35,7 +35,8 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec
         } else if let Some(dir) = dir {
             notices.push(in_file(service, dir, scope).await?);
         } else if is_first_start {
-            let NewToken { secret, .. } = service.create_token(scope.as_str(), scope).await?;
+            let NewToken { secret, .. } =
+                service.create_token(scope.as_str(), scope, &Identity::command_line()).await?;
             notices.push(format!("{} token {secret} (shown once)", scope.as_str()));
         }
     }
@@ -50,7 +51,7 @@ async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, 
     if service.identify(secret.trim()).is_none_or(|who| who.scope != scope) {
         // The file is written first, so that no token is created that cannot be written.
         write_secret(&path, "")?;
-        let made = service.create_token(scope.as_str(), scope).await?;
+        let made = service.create_token(scope.as_str(), scope, &Identity::command_line()).await?;
         write_secret(&path, &made.secret)?;
     }
     Ok(format!("{} token in {}", scope.as_str(), path.display()))

@@ -22,7 +22,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    fn at(base: &str) -> Self {
+    pub fn at(base: &str) -> Self {
         let http = Client::builder().redirect(Policy::none()).build().unwrap();
         Self { http, base: base.to_owned(), cookies: CookieJar::new() }
     }
@@ -65,7 +65,7 @@ impl Visitor {
         after.split('"').next().unwrap().to_owned()
     }
 
-    async fn sign_in(&mut self, secret: &str) -> Response {
+    pub async fn sign_in(&mut self, secret: &str) -> Response {
         let key = self.key("/login").await;
         self.post("/login", &[("form_key", &key), ("secret", secret)]).await
     }
