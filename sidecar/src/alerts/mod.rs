@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::{AlertRule, Channel, Delivery};
-use crate::service::{Error, Result, RuleChange, Service};
+use crate::service::{Error, Identity, Result, RuleChange, Service};
 
 mod address;
 mod backoff;
@@ -71,24 +71,24 @@ impl Alerts {
     }
 
     /// Creates a rule, if its target is allowed.
-    pub async fn create_rule(&self, change: RuleChange) -> Result<NewRule> {
+    pub async fn create_rule(&self, change: RuleChange, by: &Identity) -> Result<NewRule> {
         let missing = |field: &str, what: &str| Error::invalid(field, format!("{field} must be {what}"));
         let channel = change.channel.ok_or_else(|| missing("channel", Channel::WORDS))?;
         let target =
             change.target.clone().ok_or_else(|| missing("target", "a URL, a key of PagerDuty or mail addresses"))?;
         self.check(channel, &target).await?;
-        let rule = self.service.create_alert_rule(channel, &target, change).await?;
+        let rule = self.service.create_alert_rule(channel, &target, change, by).await?;
         let secret = rule.secret.as_ref().map(|secret| format!("whsec_{}", STANDARD.encode(secret)));
         Ok(NewRule { rule, secret })
     }
 
     /// Changes a rule, if its new target is allowed.
-    pub async fn change_rule(&self, rule_id: &str, change: RuleChange) -> Result<AlertRule> {
+    pub async fn change_rule(&self, rule_id: &str, change: RuleChange, by: &Identity) -> Result<AlertRule> {
         if let Some(target) = &change.target {
             let rule = self.service.alert_rule(rule_id).await?;
             self.check(rule.channel, target).await?;
         }
-        self.service.change_alert_rule(rule_id, change).await
+        self.service.change_alert_rule(rule_id, change, by).await
     }
 
     /// Makes one attempt to send a test notice, and returns its outcome.

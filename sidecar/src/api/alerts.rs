@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::App;
 use super::body::Object;
-use super::extract::PathId;
+use super::extract::{Asking, PathId};
 use super::page::cut;
 use super::params::Params;
 use super::problem::Result;
@@ -75,21 +75,30 @@ pub(super) struct Created {
     secret: Option<String>,
 }
 
-pub(super) async fn create(State(app): State<App>, Object(body): Object) -> Result<(StatusCode, Json<Created>)> {
-    let made = app.alerts.create_rule(RuleChange::parse(&body)?).await?;
+pub(super) async fn create(
+    State(app): State<App>,
+    Asking(caller): Asking,
+    Object(body): Object,
+) -> Result<(StatusCode, Json<Created>)> {
+    let made = app.alerts.create_rule(RuleChange::parse(&body)?, &caller.who).await?;
     Ok((StatusCode::CREATED, Json(Created { rule: made.rule.into(), secret: made.secret })))
 }
 
 pub(super) async fn patch(
     State(app): State<App>,
     PathId(rule_id): PathId,
+    Asking(caller): Asking,
     Object(body): Object,
 ) -> Result<Json<RuleView>> {
-    Ok(Json(app.alerts.change_rule(&rule_id, RuleChange::parse(&body)?).await?.into()))
+    Ok(Json(app.alerts.change_rule(&rule_id, RuleChange::parse(&body)?, &caller.who).await?.into()))
 }
 
-pub(super) async fn delete(State(app): State<App>, PathId(rule_id): PathId) -> Result<StatusCode> {
-    app.service.delete_alert_rule(&rule_id).await?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    PathId(rule_id): PathId,
+    Asking(caller): Asking,
+) -> Result<StatusCode> {
+    app.service.delete_alert_rule(&rule_id, &caller.who).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -48,9 +48,10 @@ fn identify(app: &App, request: &Request) -> Result<Identity> {
     }
     metrics::counter!("kill_switch_auth_failures_total").increment(1);
     let from = client_address(request);
-    if let Some(seconds) = app.failures.count(from, Instant::now()) {
+    if let Err(too_many) = app.failures.count(from, Instant::now()) {
+        too_many.log(from);
         let detail = "too many failed authentications from this address";
-        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds));
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(too_many.seconds));
     }
     tracing::warn!(%from, path = request.uri().path(), "authentication failed");
     let detail = match secret {

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use mime::Mime;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Deserializer, Map, Value};
 use tokio::time::timeout;
 
 use super::problem::{Problem, Result};
@@ -59,13 +59,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Report<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let bytes = read(request, MAX_REPORT_BYTES).await?;
-        match serde_json::from_slice(&bytes) {
-            Ok(report) => Ok(Self(report)),
-            Err(error) if error.is_data() => Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
-            Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))),
-        }
+        report(&read(request, MAX_REPORT_BYTES).await?).map(Self)
     }
+}
+
+fn report<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let not_json = |error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"));
+    let mut json = Deserializer::from_slice(bytes);
+    let report = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let (field, detail) = (error.path().to_string(), error.to_string());
+        match error.into_inner() {
+            // A member that is missing at the top has no path. The message names it.
+            inner if inner.is_data() && field == "." => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            inner if inner.is_data() => Problem::invalid(field, detail),
+            inner => not_json(inner),
+        }
+    })?;
+    json.end().map_err(not_json)?;
+    Ok(report)
 }
 
 async fn read(request: Request, max_bytes: usize) -> Result<Bytes> {

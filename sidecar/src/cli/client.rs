@@ -33,7 +33,8 @@ pub(super) struct ServerOptions {
         env = "KILL_SWITCH_SERVER",
         default_value = "http://127.0.0.1:8686",
         value_name = "URL",
-        global = true
+        global = true,
+        hide_env_values = true
     )]
     server: String,
     /// File that holds the token; without it, the token is taken from KILL_SWITCH_TOKEN
@@ -50,12 +51,17 @@ pub(super) struct ServerOptions {
 impl ServerOptions {
     /// Builds a client. Makes no request yet.
     pub(super) fn client(&self) -> Result<Client, CliError> {
-        Ok(Client { base: self.base(), token: self.token()?, http: self.http()? })
+        Ok(Client { base: self.base(), shown: self.shown(), token: self.token()?, http: self.http()? })
     }
 
     /// Returns the server's URL without a slash at its end.
     pub(super) fn base(&self) -> String {
         self.server.trim_end_matches('/').to_owned()
+    }
+
+    /// Returns the server's URL as it may be printed.
+    pub(super) fn shown(&self) -> String {
+        without_user(&self.base())
     }
 
     /// Builds a plain HTTP client, for requests that need no token.
@@ -66,7 +72,7 @@ impl ServerOptions {
             let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| CliError::file(path, error))?;
             builder = builder.tls_certs_merge(certificates);
         }
-        builder.build().map_err(|error| CliError::Unreachable { url: self.base(), reason: cause(&error) })
+        builder.build().map_err(|error| CliError::Unreachable { url: self.shown(), reason: cause(&error) })
     }
 
     fn token(&self) -> Result<String, CliError> {
@@ -82,6 +88,8 @@ impl ServerOptions {
 /// A client of one server, with its token.
 pub(super) struct Client {
     base: String,
+    /// The URL of the server as it may be printed.
+    shown: String,
     token: String,
     http: reqwest::Client,
 }
@@ -102,7 +110,7 @@ impl Client {
         &self,
         request: RequestBuilder,
     ) -> Result<(Value, Option<HeaderValue>), CliError> {
-        let unreachable = |reason| CliError::Unreachable { url: self.base.clone(), reason };
+        let unreachable = |reason| CliError::Unreachable { url: self.shown.clone(), reason };
         let response = request.send().await.map_err(|error| unreachable(cause(&error)))?;
         let status = response.status();
         if !response.headers().contains_key(MARKER) {
@@ -152,6 +160,16 @@ impl Client {
     }
 }
 
+/// Returns a URL without the name and the password of a user. Everything up to the last `@` is removed, because a password may
+/// contain a slash or another `@` that is not escaped.
+pub(super) fn without_user(url: &str) -> String {
+    let Some((user, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    match user.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://{host}"),
+        None => host.to_owned(),
+    }
+}
+
 /// Builds a path such as `/v1/agents/team%2Fa/activate` from its segments.
 pub(super) fn path<const N: usize>(segments: [&str; N]) -> String {
     let escaped = segments.map(|segment| format!("/{}", utf8_percent_encode(segment, ESCAPED)));
@@ -162,4 +180,24 @@ pub(super) fn path<const N: usize>(segments: [&str; N]) -> String {
 pub(super) fn query(parameters: &[(&str, Option<String>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_of_a_url_is_not_printed() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8686", "http://127.0.0.1:8686"),
+            ("http://user:sesame@host:8686/base", "http://host:8686/base"),
+            ("https://sesame@host", "https://host"),
+            ("http://user:ses/ame@host", "http://host"),
+            ("http://user:ses@me@host", "http://host"),
+            ("user:sesame@host", "host"),
+            ("user:sesame@http://host", "http://host"),
+        ] {
+            assert_eq!(without_user(url), expected);
+        }
+    }
 }

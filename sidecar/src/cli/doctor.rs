@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::client::ServerOptions;
+use super::client::{ServerOptions, without_user};
 use super::output::{Format, list, print, print_json, table};
 use super::pause::sentence;
 use crate::api::MARKER;
@@ -54,9 +54,8 @@ impl DoctorOptions {
         if let Some(location) = &self.db {
             checks.push(Check::new("database", database(location).await));
         }
-        let base = self.server.base();
-        checks.push(Check::new("server", server(&http, &base).await));
-        checks.push(Check::new("ready", ready(&http, &base).await));
+        checks.push(Check::new("server", server(&http, &self.server).await));
+        checks.push(Check::new("ready", ready(&http, &self.server.base()).await));
         checks.push(self.envoys().await);
         checks.push(self.pause().await);
         if let Some(admin) = &self.envoy_admin {
@@ -130,13 +129,13 @@ async fn database(location: &Location) -> Result<String, String> {
     Ok(format!("{location} can be written; revision {}", meta.rev))
 }
 
-async fn server(http: &reqwest::Client, base: &str) -> Result<String, String> {
-    let url = format!("{base}/healthz");
-    let response = http.get(&url).send().await.map_err(|error| format!("{base}: {}", cause(&error)))?;
+async fn server(http: &reqwest::Client, options: &ServerOptions) -> Result<String, String> {
+    let (url, shown) = (format!("{}/healthz", options.base()), options.shown());
+    let response = http.get(&url).send().await.map_err(|error| format!("{shown}: {}", cause(&error)))?;
     let version = response.headers().get(MARKER).and_then(|version| version.to_str().ok());
     match version {
-        Some(version) => Ok(format!("kill-switch {version} at {base}")),
-        None => Err(format!("{base}: something else listens there")),
+        Some(version) => Ok(format!("kill-switch {version} at {shown}")),
+        None => Err(format!("{shown}: something else listens there")),
     }
 }
 
@@ -154,12 +153,13 @@ async fn ready(http: &reqwest::Client, base: &str) -> Result<String, String> {
 /// Asks Envoy's admin interface whether Envoy is live.
 async fn admin_ready(http: &reqwest::Client, admin: &str) -> Result<String, String> {
     let url = format!("{}/ready", admin.trim_end_matches('/'));
-    let response = http.get(&url).send().await.map_err(|error| format!("{url}: {}", cause(&error)))?;
+    let (admin, shown) = (without_user(admin), without_user(&url));
+    let response = http.get(&url).send().await.map_err(|error| format!("{shown}: {}", cause(&error)))?;
     let status = response.status();
     let text = response.text().await.unwrap_or_default();
     let said = text.trim();
     if status.is_success() && said == "LIVE" {
         return Ok(format!("{admin} is LIVE"));
     }
-    Err(format!("{url} answers {status}: {said}"))
+    Err(format!("{shown} answers {status}: {said}"))
 }

@@ -12,7 +12,7 @@ use super::output::{Format, cell, cells, list, print, print_json, print_list};
 use crate::clock::system_clock;
 use crate::model::Scope;
 use crate::serve::ServeError;
-use crate::service::{Error, Limits, Service};
+use crate::service::{Error, Identity, Limits, Service};
 use crate::store::Location;
 
 #[derive(Subcommand, Debug)]
@@ -69,7 +69,7 @@ impl TokensCommand {
 
 async fn create(name: &str, scope: Scope, place: &Place) -> Result<(), CliError> {
     let token = match place.service().await? {
-        Some(service) => json!(service.create_token(name, scope).await.map_err(refused)?),
+        Some(service) => json!(service.create_token(name, scope, &Identity::command_line()).await.map_err(refused)?),
         None => {
             let client = place.server.client()?;
             let body = json!({"name": name, "scope": scope});
@@ -95,7 +95,7 @@ async fn list_all(place: &Place) -> Result<(), CliError> {
 
 async fn revoke(token_id: &str, place: &Place) -> Result<(), CliError> {
     match place.service().await? {
-        Some(service) => service.revoke_token(token_id).await.map_err(refused),
+        Some(service) => service.revoke_token(token_id, &Identity::command_line()).await.map_err(refused),
         None => {
             let client = place.server.client()?;
             client.send(client.request(Method::DELETE, &path(["tokens", token_id]))).await.map(drop)

@@ -256,7 +256,7 @@ pub(super) async fn create(State(dashboard): State<Dashboard>, form: Form) -> Re
         ("recovery", json!(fields.is_on("recovery"))),
     ]);
     let made = match RuleChange::parse(&body) {
-        Ok(change) => dashboard.alerts.create_rule(change).await,
+        Ok(change) => dashboard.alerts.create_rule(change, &visitor.who).await,
         Err(error) => Err(error),
     };
     match made {
@@ -288,11 +288,11 @@ pub(super) async fn test(State(dashboard): State<Dashboard>, Path(id): Path<Stri
 
 pub(super) async fn switch(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Redirect> {
     let body = object([("enabled", json!(form.fields.is_on("enabled")))]);
-    dashboard.alerts.change_rule(&id, RuleChange::parse(&body)?).await?;
+    dashboard.alerts.change_rule(&id, RuleChange::parse(&body)?, &form.visitor.who).await?;
     Ok(Redirect::to("/alerts?did=changed"))
 }
 
-pub(super) async fn delete(State(dashboard): State<Dashboard>, Path(id): Path<String>, _: Form) -> Result<Redirect> {
-    dashboard.service.delete_alert_rule(&id).await?;
+pub(super) async fn delete(State(dashboard): State<Dashboard>, Path(id): Path<String>, form: Form) -> Result<Redirect> {
+    dashboard.service.delete_alert_rule(&id, &form.visitor.who).await?;
     Ok(Redirect::to("/alerts?did=deleted"))
 }

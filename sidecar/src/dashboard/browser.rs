@@ -20,7 +20,10 @@ use crate::api::problem::Detail;
 
 /// Answers a request, with a page if the client is a browser.
 pub(super) async fn answer(State(dashboard): State<Dashboard>, mut request: Request, next: Next) -> Response {
-    let admitted = dashboard.trusted_users.as_deref().map_or(Ok(()), |users| admit(users, &mut request));
+    let admitted = match dashboard.trusted_users.as_deref() {
+        Some(users) => admit(users, &dashboard.refused_names, &mut request),
+        None => Ok(()),
+    };
     // A proxy that names a person may also send a token of its own.
     let has_token = request.headers().contains_key(header::AUTHORIZATION);
     let is_person = request.extensions().get::<Person>().is_some();

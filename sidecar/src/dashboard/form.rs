@@ -12,7 +12,10 @@ use super::error::{Refusal, Result};
 use super::query::Fields;
 use super::visitor::Visitor;
 
+/// The size limit of a form whose sender is signed in.
 const MAX_BYTES: usize = 256 * 1024;
+/// The size limit of a form that anybody may send.
+const MAX_STRANGER_BYTES: usize = 8 * 1024;
 /// How long a browser may take to send a form.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -36,17 +39,22 @@ impl Form {
     pub(super) async fn of_any_visitor(request: Request, dashboard: &Dashboard) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, dashboard).await?;
-        let fields = read(Request::from_parts(parts, body)).await?;
+        let fields = read(Request::from_parts(parts, body), MAX_BYTES).await?;
         if fields.has_key(&visitor.form_key) { Ok(Self { visitor, fields }) } else { Err(Refusal::Forged) }
     }
 }
 
-/// Reads a form that comes from this origin. The caller checks its key.
-pub(super) async fn read(request: Request) -> Result<Fields> {
+/// Reads a form from a visitor who is not signed in yet. The caller checks its key.
+pub(super) async fn of_stranger(request: Request) -> Result<Fields> {
+    read(request, MAX_STRANGER_BYTES).await
+}
+
+/// Reads a form that comes from this origin.
+async fn read(request: Request, max_bytes: usize) -> Result<Fields> {
     if !is_same_origin(request.headers()) {
         return Err(Refusal::Forged);
     }
-    let reading = timeout(READ_TIMEOUT, to_bytes(request.into_body(), MAX_BYTES));
+    let reading = timeout(READ_TIMEOUT, to_bytes(request.into_body(), max_bytes));
     let bytes = reading.await.map_err(|_| Refusal::Unreadable)?.map_err(|_| Refusal::Unreadable)?;
     Ok(Fields::parse(&bytes))
 }

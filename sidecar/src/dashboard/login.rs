@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use tokio::time::Instant;
 
 use super::error::{Refusal, Result};
-use super::form::{Form, read};
+use super::form::{Form, of_stranger};
 use super::query::Fields;
 use super::visitor::cookie;
 use super::{Dashboard, layout};
@@ -19,6 +19,8 @@ use crate::api::failures::client_address;
 const SESSION_SECONDS: i64 = 7 * 24 * 3600;
 /// How long the sign-in form stays valid.
 const LOGIN_SECONDS: i64 = 3_600;
+/// The longest address that the sign-in form leads back to. A longer one would take up the bytes that the form may have.
+const MAX_NEXT: usize = 1_000;
 
 pub(super) async fn page(State(dashboard): State<Dashboard>, headers: HeaderMap, query: Fields) -> Result<Response> {
     show(&dashboard, &headers, query.text("next"), None)
@@ -37,6 +39,7 @@ fn show(dashboard: &Dashboard, headers: &HeaderMap, next: &str, refused: Option<
 }
 
 fn form(form_key: &str, next: &str, refused: Option<&str>) -> Markup {
+    let next = if next.len() > MAX_NEXT { "" } else { next };
     html! {
         h1 { "Agent Kill Switch" }
         @if let Some(refused) = refused {
@@ -58,7 +61,7 @@ fn form(form_key: &str, next: &str, refused: Option<&str>) -> Markup {
 pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request) -> Result<Response> {
     let headers = request.headers().clone();
     let from = client_address(&request);
-    let fields = read(request).await?;
+    let fields = of_stranger(request).await?;
     let form_key = cookie(&headers, dashboard.login_cookie()).map(|value| dashboard.service.form_key(&value));
     if !form_key.is_some_and(|form_key| fields.has_key(&form_key)) {
         return Err(Refusal::Forged);
@@ -69,6 +72,9 @@ pub(super) async fn sign_in(State(dashboard): State<Dashboard>, request: Request
         let refused = "That is neither the password nor a valid token.";
         return show(&dashboard, &headers, fields.text("next"), Some(refused));
     };
+    if let Some(who) = dashboard.service.session(&session).await? {
+        who.log("signed_in", &from.to_string());
+    }
     let cookie = dashboard.set_cookie(dashboard.session_cookie(), &session, SESSION_SECONDS);
     Ok((cookie, Redirect::to(local(fields.text("next")))).into_response())
 }
@@ -80,12 +86,14 @@ async fn check(dashboard: &Dashboard, from: IpAddr, secret: &str) -> Result<Opti
         return Ok(Some(session));
     }
     // Counted before the password is checked, which takes a while: other guesses may arrive in the meantime.
-    if let Some(seconds) = dashboard.failures.count(from, Instant::now()) {
-        return Err(Refusal::TooMany(seconds));
+    let now = Instant::now();
+    if let Err(too_many) = dashboard.failures.count(from, now) {
+        too_many.log(from);
+        return Err(Refusal::TooMany(too_many.seconds));
     }
     let outcome = dashboard.service.sign_in_with_password(secret).await;
     if !matches!(outcome, Ok(None)) {
-        dashboard.failures.take_back(from);
+        dashboard.failures.take_back(from, now);
     }
     Ok(outcome?)
 }

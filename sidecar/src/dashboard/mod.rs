@@ -63,12 +63,16 @@ pub struct Dashboard {
     is_https: bool,
     /// Who may name the person that sends a request. `None` if nobody may.
     trusted_users: Option<Arc<TrustedUsers>>,
+    /// The attempts to name a person from other addresses. They do not count as failures to sign in, because a proxy that
+    /// is missing in the list would keep everybody behind it from signing in.
+    refused_names: Arc<Failures>,
 }
 
 impl Dashboard {
     /// Creates the dashboard of this service and its alerts.
     pub fn new(service: Arc<Service>, alerts: Arc<Alerts>, is_https: bool) -> Self {
-        Self { service, alerts, failures: Arc::default(), is_https, trusted_users: None }
+        let (failures, refused_names) = (Arc::default(), Arc::default());
+        Self { service, alerts, failures, is_https, trusted_users: None, refused_names }
     }
 
     /// Believes a proxy that names the person who has signed in there.

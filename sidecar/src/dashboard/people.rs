@@ -7,8 +7,9 @@
 use axum::extract::Request;
 use axum::http::{HeaderName, StatusCode};
 use ipnet::IpNet;
+use tokio::time::Instant;
 
-use crate::api::failures::peer_address;
+use crate::api::failures::{Failures, peer_address};
 use crate::api::problem::Problem;
 
 /// The longest name of a person, in characters.
@@ -28,7 +29,9 @@ pub struct TrustedUsers {
 pub(super) struct Person(pub String);
 
 /// Adds the [`Person`] to a request that names one, or says why the request is refused. An empty name is no name.
-pub(super) fn admit(users: &TrustedUsers, request: &mut Request) -> Result<(), Problem> {
+///
+/// Anybody can send a header that is refused, so of each address only a few a minute are logged.
+pub(super) fn admit(users: &TrustedUsers, refused: &Failures, request: &mut Request) -> Result<(), Problem> {
     let values: Vec<_> = request.headers().get_all(&users.header).iter().collect();
     if values.is_empty() {
         return Ok(());
@@ -36,7 +39,9 @@ pub(super) fn admit(users: &TrustedUsers, request: &mut Request) -> Result<(), P
     let (header, from) = (&users.header, peer_address(request));
     if !users.from.iter().any(|network| network.contains(&from)) {
         metrics::counter!("kill_switch_auth_failures_total").increment(1);
-        tracing::warn!(%from, %header, "the header that names a person came from an address that may not send it");
+        if refused.count(from, Instant::now()).is_ok() {
+            tracing::warn!(%from, %header, "the header that names a person came from an address that may not send it");
+        }
         return Err(Problem::new(StatusCode::FORBIDDEN, format!("the header {header} may not come from {from}")));
     }
     let name = match values.as_slice() {

@@ -3,7 +3,8 @@
 //! Every connection takes a file of the process, and a process that has none left can neither accept connections nor open
 //! its database. There is therefore a limit. When it is reached, the connection that has been without an identified request
 //! for the longest time is closed in favour of a new one. An identified request is one with a valid token or session, such
-//! as a long poll, so strangers can only push out each other.
+//! as a long poll. Connections that have never had one are closed before all others, however busy they are, so strangers
+//! can only push out each other.
 //!
 //! If all connections have identified requests, a few more are taken for health checks: an orchestrator must not restart
 //! a sidecar because it is busy. Any other request on them is answered with 503.
@@ -55,10 +56,14 @@ fn file_limit() -> Option<u64> {
 /// All open connections.
 pub(super) struct Connections(Mutex<Table>);
 
+/// The place of a connection in the order of eviction: whether it has ever had an identified request, and when its latest
+/// one ended or, if it had none, when it was opened.
+type Turn = (bool, u64);
+
 struct Table {
     general: Pool,
     reserve: Pool,
-    /// The number that the next connection, or the next turn in the order of eviction, gets.
+    /// The number that the next connection, or the next turn, gets.
     next: u64,
     warned: Option<Instant>,
 }
@@ -67,9 +72,9 @@ struct Table {
 struct Pool {
     max: usize,
     /// Every connection by its number, with its turn if it can be evicted.
-    open: HashMap<u64, Option<u64>>,
+    open: HashMap<u64, Option<Turn>>,
     /// The connections that can be evicted, in the order in which that happens.
-    evictable: BTreeMap<u64, (u64, Arc<Notify>)>,
+    evictable: BTreeMap<Turn, (u64, Arc<Notify>)>,
 }
 
 /// What a connection may be used for.
@@ -162,8 +167,9 @@ impl Pool {
             self.open.remove(&other);
             pushed_out = Some(notify);
         }
-        self.open.insert(number, Some(number));
-        self.evictable.insert(number, (number, Arc::clone(evicted)));
+        let turn = (false, number);
+        self.open.insert(number, Some(turn));
+        self.evictable.insert(turn, (number, Arc::clone(evicted)));
         Some(pushed_out)
     }
 
@@ -193,16 +199,15 @@ impl Connection {
         }
     }
 
-    /// Ends a request: the connection goes to the end of the order of eviction.
+    /// Ends a request. If it was identified, the connection goes to the end of the order of eviction.
     pub(super) fn request_ended(&self) {
         let mut table = self.all.table();
-        let turn = table.next();
+        let turn = (true, table.next());
         let pool = table.pool(self.usable_for);
-        let Some(current) = pool.open.get_mut(&self.number) else { return };
-        if let Some(previous) = current.replace(turn) {
-            pool.evictable.remove(&previous);
+        if let Some(current @ None) = pool.open.get_mut(&self.number) {
+            *current = Some(turn);
+            pool.evictable.insert(turn, (self.number, Arc::clone(&self.evicted)));
         }
-        pool.evictable.insert(turn, (self.number, Arc::clone(&self.evicted)));
     }
 }
 
@@ -228,6 +233,7 @@ mod tests {
     fn the_connection_that_has_been_idle_for_the_longest_time_makes_room() {
         let all = Connections::new(3);
         let [first, second, third] = [0; 3].map(|_| all.open().unwrap());
+        first.identified();
         first.request_ended();
         let fourth = all.open().unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(is_evicted), [false, true, false, false]);
@@ -236,6 +242,33 @@ mod tests {
         assert_eq!([&first, &third, &fourth, &fifth].map(is_evicted), [false, true, false, false]);
         drop((third, fourth));
         assert!(!is_evicted(&all.open().map(|_| fifth).unwrap()), "a place that was given back is free");
+    }
+
+    #[test]
+    fn strangers_push_out_only_each_other_however_many_requests_they_send() {
+        let all = Connections::new(3);
+        let operator = all.open().unwrap();
+        operator.identified();
+        operator.request_ended();
+        // A request without a token does not make it a stranger's connection again.
+        operator.request_ended();
+        let mut strangers: Vec<_> = (0..20).map(|_| all.open().unwrap()).inspect(Connection::request_ended).collect();
+        let newest = strangers.split_off(18);
+        assert!(strangers.iter().all(is_evicted));
+        assert!(!newest.iter().chain([&operator]).any(is_evicted));
+
+        let all = Connections::new(2);
+        let [operator, envoy] = [0; 2].map(|_| all.open().unwrap());
+        for known in [&operator, &envoy] {
+            known.identified();
+            known.request_ended();
+        }
+        let _stranger = all.open().unwrap();
+        assert_eq!(
+            [&operator, &envoy].map(is_evicted),
+            [true, false],
+            "without a stranger, the one that was idle longest"
+        );
     }
 
     #[test]

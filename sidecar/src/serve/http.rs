@@ -1,7 +1,8 @@
 //! HTTP on a socket: accepts connections, with TLS or without, and serves the routes on them.
 //!
 //! hyper closes a connection that does not send the headers of its next request in time, whether it sends nothing or a few
-//! bytes now and then. How long an answer takes is not limited, so that long polls and live pages work.
+//! bytes now and then, and one that sends too many of them. How long an answer takes is not limited, so that long polls and
+//! live pages work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -37,6 +38,9 @@ use crate::api::problem::Problem;
 
 /// How long a handshake may take. It needs two round trips.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many bytes of a connection are read ahead, and therefore how long the headers of a request may be. By default, hyper
+/// keeps more than 400 KiB for a stranger who never completes them.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// How long a connection that was opened beyond the limit may wait for its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -100,6 +104,7 @@ impl Server {
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(patience)
+            .max_buf_size(MAX_HEADER_BYTES)
             .serve_connection(TokioIo::new(stream), answer);
         if let Err(error) = watcher.watch(served).await {
             tracing::debug!(%from, %error, "a connection ended early");

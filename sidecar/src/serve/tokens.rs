@@ -1,12 +1,12 @@
 //! The first tokens: taken from the environment, written to files, or generated and printed once.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
 use super::ServeError;
 use crate::model::Scope;
-use crate::service::{NewToken, Service};
+use crate::service::{Identity, NewToken, Service};
 
 /// What `serve --help` says about tokens and the password.
 pub(super) const HELP: &str = "\
@@ -35,7 +35,8 @@ pub(super) async fn prepare(service: &Service, dir: Option<&Path>) -> Result<Vec
         } else if let Some(dir) = dir {
             notices.push(in_file(service, dir, scope).await?);
         } else if is_first_start {
-            let NewToken { secret, .. } = service.create_token(scope.as_str(), scope).await?;
+            let NewToken { secret, .. } =
+                service.create_token(scope.as_str(), scope, &Identity::command_line()).await?;
             notices.push(format!("{} token {secret} (shown once)", scope.as_str()));
         }
     }
@@ -50,21 +51,30 @@ async fn in_file(service: &Service, dir: &Path, scope: Scope) -> Result<String, 
     if service.identify(secret.trim()).is_none_or(|who| who.scope != scope) {
         // The file is written first, so that no token is created that cannot be written.
         write_secret(&path, "")?;
-        let made = service.create_token(scope.as_str(), scope).await?;
+        let made = service.create_token(scope.as_str(), scope, &Identity::command_line()).await?;
         write_secret(&path, &made.secret)?;
     }
     Ok(format!("{} token in {}", scope.as_str(), path.display()))
 }
 
-/// Writes a secret to a file that only its owner can read.
+/// Writes a secret to a file that only its owner can read. A folder that is missing is created for its owner only.
 pub(super) fn write_secret(path: &Path, secret: &str) -> Result<(), ServeError> {
     let cannot = |error: std::io::Error| ServeError::File { path: path.to_owned(), reason: error.to_string() };
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir).map_err(cannot)?;
-    }
+    let mut folder = DirBuilder::new();
     let mut options = OpenOptions::new();
+    folder.recursive(true);
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    writeln!(options.open(path).map_err(cannot)?, "{secret}").map_err(cannot)
+    {
+        std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    if let Some(dir) = path.parent() {
+        folder.create(dir).map_err(cannot)?;
+    }
+    let mut file = options.open(path).map_err(cannot)?;
+    // A file that exists keeps its mode when it is opened.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(cannot)?;
+    writeln!(file, "{secret}").map_err(cannot)
 }

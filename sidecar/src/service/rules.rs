@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::agents::check_agent_id;
 use super::settings::{boolean, must_be, name};
 use super::tokens::{random_bytes, random_hex};
-use super::{Error, Result, Service};
+use super::{Error, Identity, Result, Service};
 use crate::model::{AlertRule, Channel, Delivery};
 use crate::store::DeliveryQuery;
 
@@ -132,6 +132,7 @@ impl Service {
         channel: Channel,
         target: &str,
         change: RuleChange,
+        by: &Identity,
     ) -> Result<AlertRule> {
         let secret = if channel.is_signed() { Some(random_bytes::<32>()?.to_vec()) } else { None };
         let mut rule = AlertRule {
@@ -154,32 +155,45 @@ impl Service {
         }
         tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
+        by.log("alert_rule_created", &rule.rule_id);
         self.beat();
         Ok(rule)
     }
 
     /// Changes a rule. A new target must have been checked before.
-    pub(crate) async fn change_alert_rule(&self, rule_id: &str, change: RuleChange) -> Result<AlertRule> {
+    pub(crate) async fn change_alert_rule(
+        &self,
+        rule_id: &str,
+        change: RuleChange,
+        by: &Identity,
+    ) -> Result<AlertRule> {
         let mut tx = self.store.begin().await?;
         let rules = tx.alert_rules().await?;
         let mut rule = rules.into_iter().find(|rule| rule.rule_id == rule_id).ok_or_else(|| no_rule(rule_id))?;
         if change.channel.is_some_and(|channel| channel != rule.channel) {
             return Err(Error::invalid("channel", "channel cannot be changed: make another rule"));
         }
+        let action = match change.enabled {
+            Some(true) => "alert_rule_switched_on",
+            Some(false) => "alert_rule_switched_off",
+            None => "alert_rule_changed",
+        };
         change.apply(&mut rule);
         tx.save_alert_rule(&rule).await?;
         tx.commit().await?;
+        by.log(action, rule_id);
         self.beat();
         Ok(rule)
     }
 
     /// Deletes a rule and gives up its pending deliveries.
-    pub async fn delete_alert_rule(&self, rule_id: &str) -> Result<()> {
+    pub async fn delete_alert_rule(&self, rule_id: &str, by: &Identity) -> Result<()> {
         let mut tx = self.store.begin().await?;
         if !tx.delete_alert_rule(rule_id).await? {
             return Err(no_rule(rule_id));
         }
         tx.commit().await?;
+        by.log("alert_rule_deleted", rule_id);
         self.beat();
         Ok(())
     }

@@ -40,6 +40,17 @@ impl Identity {
         Self { name: name.to_owned(), scope: Scope::Operator, actor: format!("user:{name}") }
     }
 
+    /// Returns the identity of whoever runs a command on the database itself.
+    pub(crate) fn command_line() -> Self {
+        Self { name: "command line".to_owned(), scope: Scope::Operator, actor: "command_line".to_owned() }
+    }
+
+    /// Writes to the log that this identity has done something about who may do what, or about who is told of kills.
+    /// Everything else that people do is recorded as an event. `id` says what it was done to, and is never a secret.
+    pub(crate) fn log(&self, action: &str, id: &str) {
+        tracing::info!(target: "kill_switch::trail", actor = %self.actor, %action, %id, "done");
+    }
+
     /// Whether it may read agents.
     pub fn may_see(&self) -> bool {
         self.scope.grants(Scope::Viewer)
@@ -128,7 +139,7 @@ impl Service {
     }
 
     /// Creates a token.
-    pub async fn create_token(&self, name: &str, scope: Scope) -> Result<NewToken> {
+    pub async fn create_token(&self, name: &str, scope: Scope, by: &Identity) -> Result<NewToken> {
         if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(Error::invalid("name", format!("name must be a text of 1 to {MAX_NAME} characters")));
         }
@@ -145,17 +156,24 @@ impl Service {
         let mut tx = self.store.begin().await?;
         tx.add_token(&token).await?;
         tx.commit().await?;
+        let action = match scope {
+            Scope::Enforcer => "enforcer_token_created",
+            Scope::Viewer => "viewer_token_created",
+            Scope::Operator => "operator_token_created",
+        };
+        by.log(action, &token.token_id);
         self.reload_tokens().await?;
         Ok(NewToken { token, secret })
     }
 
     /// Revokes a token, with immediate effect.
-    pub async fn revoke_token(&self, token_id: &str) -> Result<()> {
+    pub async fn revoke_token(&self, token_id: &str, by: &Identity) -> Result<()> {
         let mut tx = self.store.begin().await?;
         if !tx.revoke_token(token_id, self.now()).await? {
             return Err(Error::NotFound { what: "valid token", id: token_id.to_owned() });
         }
         tx.commit().await?;
+        by.log("token_revoked", token_id);
         self.reload_tokens().await
     }
 

@@ -189,7 +189,26 @@ async fn invalid_reports_are_refused_with_the_reason() {
         let problem = api.report("/v1/kills", body).await.problem(422);
         assert!(problem["detail"].as_str().unwrap().contains(says), "{says}: {problem}");
     }
-    api.report("/v1/observations", json!({"agents": 3})).await.problem(422);
+    let sample = |score: Value| {
+        json!({
+            "at_ms": 1, "score": score, "similar_prompts": 0, "similar_responses": 0, "repeated_tool_calls": 0,
+        })
+    };
+    let scored = json!({"agents": [{"agent_id": "a", "scores": [sample(json!(1.5)), sample(json!("high"))]}]});
+    let entries = json!({"version": 4, "sender": "s", "agents": [{"agent_id": "a", "generation": -1, "entries": ""}]});
+    for (path, body, field) in [
+        ("/v1/kills", kill_with("k", "a", 1, json!({"generation": -1})), "generation"),
+        ("/v1/kills", kill_with("k", "a", 1, json!({"action": "explode"})), "action"),
+        ("/v1/kills", kill_with("k", "a", 1, json!({"tools": ["x", 5]})), "tools[1]"),
+        ("/v1/kills", kill_with("k", "a", 1, json!({"matches": [{"calls_ago": "x"}]})), "matches[0].calls_ago"),
+        ("/v1/observations", json!({"agents": 3}), "agents"),
+        ("/v1/observations", scored, "agents[0].scores[1].score"),
+        ("/v1/entries", entries, "agents[0].generation"),
+    ] {
+        let problem = api.report(path, body).await.problem(422);
+        assert_eq!(problem["field"], field);
+        assert!(problem["detail"].as_str().unwrap().starts_with(&format!("{field}: ")), "{problem}");
+    }
     assert_eq!(api.events("").await.len(), 0);
     api.get("/v1/agents/a").await.problem(404);
 }

@@ -54,6 +54,25 @@ async fn an_agent_is_set_killed_shown_and_activated() {
 }
 
 #[tokio::test]
+async fn the_user_of_the_servers_url_is_never_printed() {
+    let address = lab::proc::free_address();
+    for arguments in [
+        &["agents", "list"][..],
+        &["doctor"],
+        &["doctor", "--envoy-admin", "http://user:sesame@127.0.0.1:1"],
+        &["agents", "list", "--help"],
+    ] {
+        let mut command = binary();
+        command.env("KILL_SWITCH_SERVER", format!("http://user:sesame@{address}")).env("KILL_SWITCH_TOKEN", "a-token");
+        let output = command.args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        let is_help = arguments.contains(&"--help");
+        assert!(is_help || said.contains(&format!("http://{address}")), "{arguments:?}: {said}");
+        assert!(!said.contains("sesame"), "{arguments:?}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn why_tells_the_story_of_a_kill() {
     let (dir, process) = Process::start_in_new_dir(&[]);
     let run = |arguments: &[&str]| cli(dir.path(), &process.api, arguments);

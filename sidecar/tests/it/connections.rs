@@ -110,6 +110,62 @@ async fn a_connection_that_sends_no_complete_headers_in_time_is_closed() {
     assert!(closed(kept_alive).starts_with("HTTP/1.1 200"), "closed after an answer, when no other request came");
 }
 
+/// Sends a `HEAD` request, and returns the status of the answer.
+fn status(connection: &mut TcpStream, request: &str) -> String {
+    connection.set_read_timeout(Some(SOON)).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut read = Vec::new();
+    while !read.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let mut part = [0; 4096];
+        let length = connection.read(&mut part).unwrap();
+        assert_ne!(length, 0, "the connection was closed");
+        read.extend_from_slice(&part[..length]);
+    }
+    String::from_utf8_lossy(&read).split(' ').nth(1).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn strangers_whose_requests_are_answered_push_out_only_each_other() {
+    let (_dir, process) = Process::start_in_new_dir(&["--max-connections", "4"]);
+    let open = || TcpStream::connect(address(&process.api)).unwrap();
+    let listing =
+        format!("HEAD /v1/agents HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n", process.api.operator);
+    let probe = "HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut operator = open();
+    assert_eq!(status(&mut operator, &listing), "200");
+    let mut strangers = Vec::new();
+    for _ in 0..12 {
+        let mut stranger = open();
+        assert_eq!(status(&mut stranger, probe), "200");
+        strangers.push(stranger);
+    }
+    assert_eq!(status(&mut operator, &listing), "200", "the connection of the operator is still open");
+    assert!(closed(strangers.remove(0)).is_empty(), "the first stranger made room");
+}
+
+#[tokio::test]
+async fn headers_and_forms_of_strangers_are_read_only_up_to_their_limit() {
+    let (_dir, process) = Process::start_in_new_dir(&[]);
+    let open = || TcpStream::connect(address(&process.api)).unwrap();
+    let headers = |bytes: usize| {
+        let start = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: ";
+        format!("{start}{}", "x".repeat(bytes - start.len()))
+    };
+    let mut long = open();
+    long.write_all(format!("{}\r\n\r\n", headers(60 * 1024)).as_bytes()).unwrap();
+    assert!(closed(long).starts_with("HTTP/1.1 200"), "headers may be long");
+    let mut too_long = open();
+    too_long.write_all(headers(64 * 1024).as_bytes()).unwrap();
+    assert!(closed(too_long).starts_with("HTTP/1.1 431"), "they need not be complete to be refused");
+
+    let login = async |bytes: usize| {
+        let form = process.api.http.post(format!("{}/login", process.api.base)).body("x".repeat(bytes));
+        form.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(login(8 * 1024).await, 403, "the form is read, and its key is missing");
+    assert_eq!(login(8 * 1024 + 1).await, 400, "the form is not read to its end");
+}
+
 #[tokio::test]
 async fn long_polls_and_live_pages_outlast_the_idle_timeout() {
     let (_dir, process) = Process::start_in_new_dir(&["--idle-timeout", "1s"]);

@@ -22,7 +22,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    fn at(base: &str) -> Self {
+    pub fn at(base: &str) -> Self {
         let http = Client::builder().redirect(Policy::none()).build().unwrap();
         Self { http, base: base.to_owned(), cookies: CookieJar::new() }
     }
@@ -65,7 +65,7 @@ impl Visitor {
         after.split('"').next().unwrap().to_owned()
     }
 
-    async fn sign_in(&mut self, secret: &str) -> Response {
+    pub async fn sign_in(&mut self, secret: &str) -> Response {
         let key = self.key("/login").await;
         self.post("/login", &[("form_key", &key), ("secret", secret)]).await
     }
@@ -118,6 +118,27 @@ async fn every_page_needs_a_session_and_every_form_its_key() {
     // The sign-in form needs its key too, so that another site cannot sign somebody in as somebody else.
     let mut stranger = Visitor::at(&sidecar.api.base);
     assert_eq!(stranger.post("/login", &[("secret", OPERATOR)]).await.status(), 403);
+}
+
+#[tokio::test]
+async fn signing_in_works_from_an_address_that_is_too_long_to_lead_back_to() {
+    let sidecar = Sidecar::start().await;
+    let mut visitor = Visitor::at(&sidecar.api.base);
+    for (length, leads_to) in [(500, format!("/{}", "x".repeat(500))), (20_000, "/".to_owned())] {
+        let login = format!("/login?next=/{}", "x".repeat(length));
+        let page = visitor.get(&login).await.text().await.unwrap();
+        let value = |name: &str| {
+            let after = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+            after.split('"').next().unwrap().to_owned()
+        };
+        let (key, next) = (value("form_key"), value("next"));
+        let answer = visitor.post("/login", &[("form_key", &key), ("next", &next), ("secret", OPERATOR)]).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["location"]),
+            (303, &leads_to.parse().unwrap()),
+            "{length}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -163,7 +163,7 @@ async fn acknowledged_kills_can_be_saved_from_a_file_that_was_removed() {
         return lab::skip::because("there is no /proc, which shows the open files of a process");
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut process = Process::start_logging(dir.path());
+    let mut process = Process::start_logging(dir.path(), &[]);
     process.api.report("/v1/kills", kill("acknowledged", "a", 1)).await.ok();
     let file = fs::canonicalize(dir.path().join("kill-switch.db")).unwrap();
     fs::remove_file(&file).unwrap();
@@ -192,7 +192,7 @@ async fn files_that_others_can_read_are_made_private() {
     for file in &files {
         fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
     }
-    process = Process::start_logging(dir.path());
+    process = Process::start_logging(dir.path(), &[]);
     for file in &files {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }

@@ -46,6 +46,7 @@ mod support;
 mod sync;
 mod telemetry;
 mod top;
+mod trail;
 mod transfer;
 mod trusted_users;
 mod usage;

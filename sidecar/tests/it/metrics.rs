@@ -1,8 +1,9 @@
 //! The metrics of the sidecar.
 
+use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Sidecar, kill};
+use crate::support::{Api, Sidecar, kill};
 
 #[tokio::test]
 async fn kills_latencies_sync_ages_and_the_outbox_have_metrics() {
@@ -28,4 +29,18 @@ async fn kills_latencies_sync_ages_and_the_outbox_have_metrics() {
         !metrics.text.contains("an-agent-of-the-metrics"),
         "agent ids are not labels, because there is no limit to their number"
     );
+}
+
+#[tokio::test]
+async fn methods_that_a_stranger_invents_have_one_label_together() {
+    let sidecar = Sidecar::start().await;
+    for number in 0..20 {
+        let method = Method::from_bytes(format!("INVENTED-{number}").as_bytes()).unwrap();
+        let stranger = sidecar.api.http.request(method, format!("{}/healthz", sidecar.api.base));
+        assert!(Api::take(stranger).await.status.is_client_error(), "{number}");
+    }
+    let metrics = sidecar.api.get("/metrics").await.text;
+    assert!(!metrics.contains("INVENTED"), "{metrics}");
+    let refused = "kill_switch_api_request_seconds_count{method=\"other\",route=\"/healthz\",status=\"401\"}";
+    assert!(metrics.contains(refused), "{metrics}");
 }

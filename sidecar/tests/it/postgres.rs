@@ -172,6 +172,9 @@ async fn errors_about_the_url_do_not_contain_its_password() {
         (format!("{url}?passwort={PASSWORD}"), "passwort must be one of"),
         (format!("{url}?sslmode=perhaps"), "ssl_mode"),
         (cluster.url("latin"), "its encoding (LATIN1) must be UTF8"),
+        (format!("postgres:kill_switch:{PASSWORD}@127.0.0.1/name"), "postgres: is not understood"),
+        (format!("postgresql+x://kill_switch:{PASSWORD}@127.0.0.1/name"), "postgresql+x:// is not understood"),
+        (format!(" mysql://kill_switch:{PASSWORD}@127.0.0.1/name"), "mysql:// is not understood"),
         (format!("mysql://kill_switch:{PASSWORD}@127.0.0.1/name"), "mysql:// is not understood"),
     ] {
         for arguments in [vec!["serve", "--listen", "127.0.0.1:0", "--log", "trace"], vec!["doctor"]] {

@@ -1,5 +1,6 @@
 //! `kill-switch serve` as a process: its first start, later starts, HTTPS, readiness and shutdown.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,21 @@ async fn token_files_and_the_database_can_only_be_read_by_their_owner() {
     assert_eq!(token(dir.path(), "enforcer"), enforcer, "a valid token is kept");
     assert_ne!(token(dir.path(), "operator"), operator, "a missing token is generated again");
     assert_eq!(again.api.get("/v1/agents").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_that_is_generated_again_is_private_although_its_file_was_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let (dir, mut process) = Process::start_in_new_dir(&[]);
+    assert_eq!(mode(&dir.path().join("tokens")), 0o700, "the folder is the owner's as well");
+    process.kill_9();
+    let file = token_file(dir.path(), "operator");
+    std::fs::write(&file, "not valid").unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let again = Process::start(dir.path(), &[]);
+    assert_eq!(again.api.get("/v1/agents").await.status, 200);
+    assert_eq!(mode(&file), 0o600);
 }
 
 #[tokio::test]

@@ -236,6 +236,17 @@ async fn a_tool_that_a_kill_names_can_be_ignored_and_its_calls_are_known_by_it()
 }
 
 #[tokio::test]
+async fn a_kill_that_names_a_tool_which_settings_cannot_name_has_a_story_all_the_same() {
+    for tool in ["a\nb", "a\u{1b}[2Jb", "", &"x".repeat(129)] {
+        let sidecar = Sidecar::guarding("bot").await;
+        let event = sidecar.looped("bot", json!({"tools": [tool, "read_file"]})).await;
+        let story = sidecar.story(event).await;
+        let offered: Vec<_> = list(&story, "remedies").iter().filter_map(|one| one["tool"].as_str()).collect();
+        assert_eq!(offered, ["read_file"], "{tool:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_story_without_stored_calls_says_so_and_shows_what_the_report_names() {
     let sidecar = Sidecar::with(Limits { calls_per_agent: 0, ..Limits::default() }).await;
     sidecar.api.guarded("bot").await;

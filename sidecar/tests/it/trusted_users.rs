@@ -63,6 +63,18 @@ async fn the_header_is_refused_from_other_addresses() {
     assert_eq!(send(http.get(format!("{base}/login")), &[]).await.status(), 200);
 }
 
+#[tokio::test]
+async fn a_stranger_who_sends_the_header_all_the_time_does_not_fill_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_logging(dir.path(), &flags("10.0.0.0/8"));
+    let (http, base) = (http(), &process.api.base);
+    for attempt in 0..30 {
+        assert_eq!(send(http.get(format!("{base}/login")), &["ada"]).await.status(), 403, "{attempt}");
+    }
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_eq!(log.matches("the header that names a person").count(), 10, "{log}");
+}
+
 #[test]
 fn the_header_and_its_addresses_are_only_configured_together() {
     for alone in [&flags("10.0.0.0/8")[..2], &flags("10.0.0.0/8")[2..], &["--trusted-user-header", "not a header"]] {

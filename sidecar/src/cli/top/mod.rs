@@ -94,7 +94,7 @@ impl TopOptions {
 
     async fn watch(self, client: Arc<Client>, agents: Vec<Value>) -> Result<(), CliError> {
         let screen = Screen::open().map_err(CliError::Output)?;
-        let mut view = View::new(self.server.base(), self.sort, agents);
+        let mut view = View::new(self.server.shown(), self.sort, agents);
         let (sender, mut news) = unbounded_channel();
         let mut requests = Requests { client, limit: self.limit, by: self.by, sender, is_fetching: false };
         let mut ticks = tokio::time::interval(self.interval);

@@ -37,7 +37,8 @@ impl Service {
         let mut remedies = Vec::new();
         let can_resume = self.release(agent, event, self.now()).await? == Some(RemedyKind::Resume);
         for (remedy, tool, threshold) in possible(event, current, can_resume) {
-            let change = change(remedy, tool.as_deref(), threshold)?;
+            // Settings cannot name every tool that a filter can report, such as one with a line break in its name.
+            let Ok(change) = change(remedy, tool.as_deref(), threshold) else { continue };
             let mut changed = agent.clone();
             // A threshold that no call can exceed any more, and a tool too many, are not offered.
             if change.apply(&mut changed).is_err() {

@@ -67,9 +67,9 @@ impl Process {
     }
 
     /// Starts in `dir` like [`Process::start`], with its log in `dir/log`.
-    pub fn start_logging(dir: &Path) -> Self {
+    pub fn start_logging(dir: &Path, arguments: &[&str]) -> Self {
         let mut command = binary();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).current_dir(dir);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--token-dir", "tokens"]).args(arguments).current_dir(dir);
         let log = File::create(dir.join("log")).unwrap();
         let mut process = Self::spawn_with(&mut command, log.into());
         process.api.enforcer = token(dir, "enforcer");
