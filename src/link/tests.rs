@@ -5,6 +5,7 @@ mod entries;
 mod failing;
 mod outbox;
 mod partition;
+mod refused;
 
 use super::lease::{LEASE_MS, YOUNGER_MS};
 use super::*;
