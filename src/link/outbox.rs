@@ -29,10 +29,15 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_PER_AGENT: usize = 64;
 /// How often all buckets are read although their counts say that nothing is new.
 const LOOK_MS: u64 = 10_000;
-/// How long a report may take.
-const TIMEOUT_MS: u64 = 4_000;
-/// The longest pause between two attempts, before jitter. Together with [`TIMEOUT_MS`], this is how long a report waits after
-/// the sidecar can be reached again.
+/// How long a report may take. Connections may have died unnoticed, and each attempt may meet another one of them, so this
+/// is short.
+const TIMEOUT_MS: u64 = 2_000;
+/// How long a report may take after [`SHORT_TIMEOUTS`] attempts without an answer. The sidecar may be as slow as that.
+const LONG_TIMEOUT_MS: u64 = 4_000;
+/// How many attempts are short. An Envoy's worker rarely has more idle connections to the sidecar.
+const SHORT_TIMEOUTS: u32 = 4;
+/// The longest pause between two attempts, before jitter. Together with [`LONG_TIMEOUT_MS`], this is how long a report waits
+/// after the sidecar can be reached again.
 const LONGEST_PAUSE_MS: u64 = 4_000;
 
 /// Puts a report where the holder of the lease will find it, unless it is there already. `brief` is the report without its
@@ -137,6 +142,7 @@ impl Waiting {
 #[derive(Debug)]
 struct Sent {
     call: CallId,
+    at_ms: u64,
     bucket: usize,
     line: Vec<u8>,
 }
@@ -155,6 +161,8 @@ pub struct Sender {
     backoff: Backoff,
     /// The pauses between reports that were refused before.
     refusals: Backoff,
+    /// How many attempts in a row were not answered in a short time.
+    timeouts: u32,
     /// The status of the failure that was last logged since a report was accepted.
     logged: Option<u16>,
 }
@@ -169,6 +177,7 @@ impl Default for Sender {
             sent: None,
             backoff: Backoff::new(LONGEST_PAUSE_MS),
             refusals: Backoff::new(LONGEST_PAUSE_MS),
+            timeouts: 0,
             logged: None,
         }
     }
@@ -194,9 +203,10 @@ impl Sender {
             // Another root that held the lease for a while has sent it.
             return self.set_waiting(bucket, Waiting::count(&value.bytes));
         };
+        let timeout_ms = if self.timeouts < SHORT_TIMEOUTS { TIMEOUT_MS } else { LONG_TIMEOUT_MS };
         let (path, body) = ("/v1/kills".to_owned(), line.trim_ascii_start().to_vec());
-        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: TIMEOUT_MS }) {
-            Some(call) => self.sent = Some(Sent { call, bucket, line }),
+        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms }) {
+            Some(call) => self.sent = Some(Sent { call, at_ms: now_ms, bucket, line }),
             None => {
                 self.backoff.fail(host, now_ms);
             }
@@ -211,6 +221,10 @@ impl Sender {
         let is_receipt = |answer: &Incoming| {
             (200..300).contains(&answer.status) && !kill_id.is_empty() && member(&answer.body, "kill_id") == kill_id
         };
+        let is_late = now_ms >= sent.at_ms + TIMEOUT_MS;
+        if !is_late {
+            self.timeouts = 0;
+        }
         match answer {
             Some(answer) if is_receipt(answer) => {
                 self.remove(host, &sent, None);
@@ -222,7 +236,14 @@ impl Sender {
             }
             Some(answer) if is_refusal(answer.status) => self.refuse(host, &sent, answer.status, now_ms),
             Some(answer) => self.fail(host, &sent, answer.status, now_ms),
-            None => self.fail(host, &sent, 0, now_ms),
+            None => {
+                if is_late {
+                    self.timeouts += 1;
+                    // Perhaps only this connection is dead. The next attempt does not wait longer because of it.
+                    self.backoff.forget();
+                }
+                self.fail(host, &sent, 0, now_ms);
+            }
         }
         true
     }
@@ -251,6 +272,12 @@ impl Sender {
     fn put_back(&mut self, host: &impl Host, sent: &Sent, line: &[u8]) {
         self.remove(host, sent, Some(line));
         self.next = (sent.bucket + 1) % BUCKETS;
+    }
+
+    /// Sends the next report as soon as the gate allows it: the sidecar answers again.
+    pub fn hurry(&mut self) {
+        self.backoff.forget();
+        self.refusals.forget();
     }
 
     /// Whether a report is being sent.

@@ -77,6 +77,11 @@ impl PolicySync {
         Self { worker, polling: None, polls_left: 0, backoff: Backoff::new(LONGEST_PAUSE_MS), unfinished: None }
     }
 
+    /// Whether the last poll failed.
+    pub fn is_failing(&self) -> bool {
+        self.backoff.is_failing()
+    }
+
     /// Starts a poll if none is open.
     pub fn tick(&mut self, host: &impl Host, now_ms: u64) {
         self.polls_left = POLLS_PER_TICK;

@@ -88,3 +88,23 @@ fn polls_go_on_while_a_sidecar_that_was_away_refuses_many_reports() {
     run(&host, &mut link, 5_000, 500);
     assert!(polls() > before, "a report does not take every opportunity");
 }
+
+#[test]
+fn a_report_is_sent_at_once_when_polls_are_answered_again() {
+    let (host, _, mut link) = synced();
+    queue(&host, "k1", "a");
+    // The pauses have grown after so long a time. Then the next poll is answered.
+    let (mut failed, mut is_over) = (0, false);
+    while !is_over {
+        host.wait(TICK_MS);
+        link.tick(&host);
+        is_over = failed > 20 && calls(&host).last().unwrap().starts_with("GET") && calls(&host).len() == failed + 1;
+        while !is_over && failed < calls(&host).len() {
+            failed += 1;
+            link.response(&host, CallId(failed as u32), None);
+        }
+    }
+    let before = sends(&host);
+    link.response(&host, last_call(&host), answer(304, ""));
+    assert_eq!(sends(&host), before + 1);
+}
