@@ -14,6 +14,7 @@
 //! growing pauses, and only if no other report waits. After any other failure, all reports wait.
 
 use super::backoff::Backoff;
+use super::report::STEADY_MS;
 use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
@@ -122,6 +123,18 @@ fn was_refused(line: &[u8]) -> bool {
     line.starts_with(b" ")
 }
 
+/// Returns a report as the sidecar gets it: with the time that it has waited in place of the steady time of the detection.
+fn body(line: &[u8], now_ms: u64) -> Vec<u8> {
+    let report = line.trim_ascii_start();
+    let stated = report.strip_prefix(STEADY_MS.as_bytes());
+    let stated = stated.and_then(|rest| rest.split_at_checked(rest.iter().position(|byte| *byte == b',')?));
+    let number = |digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok();
+    let stated = stated.and_then(|(digits, rest)| Some((number(digits)?, rest)));
+    let Some((detected_ms, rest)) = stated else { return report.to_vec() };
+    let waited_ms = now_ms.saturating_sub(detected_ms).to_string();
+    [b"{\"waited_ms\":", waited_ms.as_bytes(), rest].concat()
+}
+
 /// How many reports wait in a bucket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
@@ -204,7 +217,7 @@ impl Sender {
             return self.set_waiting(bucket, Waiting::count(&value.bytes));
         };
         let timeout_ms = if self.timeouts < SHORT_TIMEOUTS { TIMEOUT_MS } else { LONG_TIMEOUT_MS };
-        let (path, body) = ("/v1/kills".to_owned(), line.trim_ascii_start().to_vec());
+        let (path, body) = ("/v1/kills".to_owned(), body(&line, now_ms));
         match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms }) {
             Some(call) => self.sent = Some(Sent { call, at_ms: now_ms, bucket, line }),
             None => {

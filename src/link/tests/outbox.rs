@@ -14,7 +14,7 @@ fn report(kill_id: &str, agent_id: &str) -> KillReport {
 }
 
 pub(super) fn queue(host: &Fake, kill_id: &str, agent_id: &str) {
-    let report = report::encode(&report(kill_id, agent_id));
+    let report = report::encode(host, &report(kill_id, agent_id));
     put(host, report.as_bytes(), report.as_bytes());
 }
 
@@ -93,7 +93,7 @@ fn reports_of_a_full_bucket_lose_their_evidence_but_not_more() {
     for number in 0..50 {
         let brief = report(&format!("k{number}"), "a");
         let full = KillReport { excerpt: Some("x".repeat(3_000)), ..brief.clone() };
-        put(&host, report::encode(&full).as_bytes(), report::encode(&brief).as_bytes());
+        put(&host, report::encode(&host, &full).as_bytes(), report::encode(&host, &brief).as_bytes());
     }
     let shared = host.shared.borrow();
     let buckets: Vec<&Vec<u8>> =
@@ -119,7 +119,7 @@ fn one_agent_takes_only_so_much_room() {
 
 fn queue_with(host: &Fake, kill_id: &str, agent_id: &str, action: Action) {
     // So long that dozens of them fill a bucket.
-    let report = report::encode(&KillReport { action, reason: "x".repeat(2_000), ..report(kill_id, agent_id) });
+    let report = report::encode(host, &KillReport { action, reason: "x".repeat(2_000), ..report(kill_id, agent_id) });
     put(host, report.as_bytes(), report.as_bytes());
 }
 
@@ -277,7 +277,7 @@ fn only_a_receipt_for_the_same_report_acknowledges_it() {
 fn killed() -> (Fake, Link) {
     let (host, _, link) = synced();
     let agent = Agent::read(&host, "a", 0).unwrap();
-    let details = Details { report: report::encode(&report("k1", "a")), ..Details::default() };
+    let details = Details { report: report::encode(&host, &report("k1", "a")), ..Details::default() };
     host.overwrite(&agent_key("a"), agent.record.killed().encode(&details));
     (host, link)
 }
