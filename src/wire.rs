@@ -449,6 +449,10 @@ pub struct KillReport {
     /// What the model repeated within one answer, if that is the loop. The score then says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<Repetition>,
+    /// How long ago the loop was detected when the report was sent, in milliseconds of a clock that nobody sets. The receiver
+    /// computes the time with its own clock. `None`, and then `at_ms` counts, if the sender is of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
 }
 
 /// The conversation in which a loop was detected.

@@ -13,6 +13,8 @@ use crate::shared::{ENTRIES_GATE_KEY, GATE_KEY, OBSERVATIONS_GATE_KEY, number};
 
 /// The shortest time between two calls of an Envoy while calls fail.
 pub const SPACING_MS: u64 = 1_000;
+/// How long a call waits after another one that the sidecar refused, so that the next tick makes it.
+const REST_MS: u64 = 20;
 /// How long observations wait for a kill or a poll to use the next opportunity. This is longer than the random part of the
 /// first pause and the time until the next tick.
 const OBSERVATIONS_YIELD_MS: u64 = 400;
@@ -52,10 +54,15 @@ impl Backoff {
         self.failures > 0
     }
 
+    /// Whether the pause after the last failure is over. Unlike [`may_call`](Self::may_call), this leaves the gate alone.
+    pub fn is_over(&self, now_ms: u64) -> bool {
+        now_ms >= self.until_ms
+    }
+
     /// Whether a call may be made now. If so, it must be made: it may be the only one that the gate lets pass.
     #[inline(never)]
     pub fn may_call(&self, host: &impl Host, now_ms: u64) -> bool {
-        if now_ms < self.until_ms {
+        if !self.is_over(now_ms) {
             return false;
         }
         if self.gate != GATE_KEY {
@@ -71,11 +78,25 @@ impl Backoff {
     /// Records a failure. Returns whether it is the first in a row.
     #[inline(never)]
     pub fn fail(&mut self, host: &impl Host, now_ms: u64) -> bool {
+        self.postpone(host, now_ms);
+        set_gate(host, self.gate, now_ms + SPACING_MS);
+        self.failures == 1
+    }
+
+    /// Waits longer after each failure, as [`fail`](Self::fail) does, but leaves the gate open: the sidecar works, and does
+    /// not want what this call brought.
+    #[inline(never)]
+    pub fn postpone(&mut self, host: &impl Host, now_ms: u64) {
         let delay = (SPACING_MS << self.failures.min(10)).min(self.longest_ms);
         self.until_ms = now_ms + delay + host.random() % (delay / 4 + 1);
         self.failures += 1;
-        set_gate(host, self.gate, now_ms + SPACING_MS);
-        self.failures == 1
+    }
+
+    /// Waits for a moment after a call that the sidecar refused. If the gate is closed, this leaves the next opportunity to
+    /// other kinds of calls.
+    pub fn rest(&mut self, host: &impl Host, now_ms: u64) {
+        let is_open = number(&host.get(GATE_KEY).bytes) == 0;
+        self.until_ms = now_ms + if is_open { REST_MS } else { 2 * SPACING_MS };
     }
 
     /// Records a success. Returns whether there were failures before it.

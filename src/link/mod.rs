@@ -72,9 +72,13 @@ impl Link {
     /// it cannot be reached.
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: Option<Incoming>) {
         let answer = answer.filter(|answer| answer.from_sidecar);
+        let was_failing = self.sync.is_failing();
         if !self.sync.response(host, call, &answer) && !self.sender.response(host, call, &answer) {
             self.reporter.response(host, call, &answer);
             return self.entries.response(host, call, &answer);
+        }
+        if was_failing && !self.sync.is_failing() {
+            self.sender.hurry();
         }
         // Another root may have taken the lease over while the call was under way.
         let now_ms = host.steady_ms();

@@ -7,10 +7,14 @@
 //! but a later kill of the same agent. Every report that is dropped is logged and counted.
 //!
 //! Only the holder of the lease sends, one report at a time, until the sidecar confirms it with a receipt that has the same
-//! `kill_id`. The sidecar recognises a report that it has already accepted by this id. A report that is refused waits behind
-//! the others and is tried again.
+//! `kill_id`. The sidecar recognises a report that it has already accepted by this id.
+//!
+//! A failure can concern one report or all of them. If the sidecar *refuses* a report, the next one may fare better. The
+//! line of a report that was refused begins with a space from then on. Such reports are tried again one at a time, with
+//! growing pauses, and only if no other report waits. After any other failure, all reports wait.
 
 use super::backoff::Backoff;
+use super::report::STEADY_MS;
 use crate::decode::json::Json;
 use crate::host::{CallId, Host, Incoming, Outgoing};
 use crate::metrics::Metric;
@@ -26,10 +30,15 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_PER_AGENT: usize = 64;
 /// How often all buckets are read although their counts say that nothing is new.
 const LOOK_MS: u64 = 10_000;
-/// How long a report may take.
-const TIMEOUT_MS: u64 = 4_000;
-/// The longest pause between two attempts, before jitter. Together with [`TIMEOUT_MS`], this is how long a report waits after
-/// the sidecar can be reached again.
+/// How long a report may take. Connections may have died unnoticed, and each attempt may meet another one of them, so this
+/// is short.
+const TIMEOUT_MS: u64 = 2_000;
+/// How long a report may take after [`SHORT_TIMEOUTS`] attempts without an answer. The sidecar may be as slow as that.
+const LONG_TIMEOUT_MS: u64 = 4_000;
+/// How many attempts are short. An Envoy's worker rarely has more idle connections to the sidecar.
+const SHORT_TIMEOUTS: u32 = 4;
+/// The longest pause between two attempts, before jitter. Together with [`LONG_TIMEOUT_MS`], this is how long a report waits
+/// after the sidecar can be reached again.
 const LONGEST_PAUSE_MS: u64 = 4_000;
 
 /// Puts a report where the holder of the lease will find it, unless it is there already. `brief` is the report without its
@@ -109,12 +118,46 @@ fn member<'a>(json: &'a [u8], name: &str) -> &'a [u8] {
     value.and_then(Json::string).map(|text| text.raw()).unwrap_or_default()
 }
 
+/// Whether a report was refused before.
+fn was_refused(line: &[u8]) -> bool {
+    line.starts_with(b" ")
+}
+
+/// Returns a report as the sidecar gets it: with the time that it has waited in place of the steady time of the detection.
+fn body(line: &[u8], now_ms: u64) -> Vec<u8> {
+    let report = line.trim_ascii_start();
+    let stated = report.strip_prefix(STEADY_MS.as_bytes());
+    let stated = stated.and_then(|rest| rest.split_at_checked(rest.iter().position(|byte| *byte == b',')?));
+    let number = |digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok();
+    let stated = stated.and_then(|(digits, rest)| Some((number(digits)?, rest)));
+    let Some((detected_ms, rest)) = stated else { return report.to_vec() };
+    let waited_ms = now_ms.saturating_sub(detected_ms).to_string();
+    [b"{\"waited_ms\":", waited_ms.as_bytes(), rest].concat()
+}
+
+/// How many reports wait in a bucket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    all: usize,
+    refused: usize,
+}
+
+impl Waiting {
+    fn count(bucket: &[u8]) -> Self {
+        lines(bucket).fold(Self::default(), |waiting, line| Self {
+            all: waiting.all + 1,
+            refused: waiting.refused + usize::from(was_refused(line)),
+        })
+    }
+}
+
 /// A report that is being sent.
 #[derive(Debug)]
 struct Sent {
     call: CallId,
+    at_ms: u64,
     bucket: usize,
-    report: Vec<u8>,
+    line: Vec<u8>,
 }
 
 /// Sends the waiting reports.
@@ -124,20 +167,32 @@ pub struct Sender {
     counted: Vec<u8>,
     /// When all buckets were last read.
     looked_ms: u64,
-    /// How many reports wait in each bucket.
-    waiting: [usize; BUCKETS],
+    waiting: [Waiting; BUCKETS],
     /// The bucket from which the next report is taken, if there is one in it.
     next: usize,
     sent: Option<Sent>,
     backoff: Backoff,
-    /// The status that was last logged since a report was accepted.
+    /// The pauses between reports that were refused before.
+    refusals: Backoff,
+    /// How many attempts in a row were not answered in a short time.
+    timeouts: u32,
+    /// The status of the failure that was last logged since a report was accepted.
     logged: Option<u16>,
 }
 
 impl Default for Sender {
     fn default() -> Self {
-        let backoff = Backoff::new(LONGEST_PAUSE_MS);
-        Self { counted: Vec::new(), looked_ms: 0, waiting: [0; BUCKETS], next: 0, sent: None, backoff, logged: None }
+        Self {
+            counted: Vec::new(),
+            looked_ms: 0,
+            waiting: [Waiting::default(); BUCKETS],
+            next: 0,
+            sent: None,
+            backoff: Backoff::new(LONGEST_PAUSE_MS),
+            refusals: Backoff::new(LONGEST_PAUSE_MS),
+            timeouts: 0,
+            logged: None,
+        }
     }
 }
 
@@ -145,20 +200,26 @@ impl Sender {
     /// Sends the next report, if there is one and none is being sent. Costs one read while nothing is new.
     pub fn send(&mut self, host: &impl Host, now_ms: u64) {
         self.look(host, now_ms);
-        host.record(Metric::OutboxDepth, self.waiting.iter().sum::<usize>() as u64);
-        let mut buckets = (self.next..BUCKETS).chain(0..self.next);
-        let bucket = buckets.find(|bucket| self.waiting.get(*bucket).is_some_and(|waiting| *waiting > 0));
+        host.record(Metric::OutboxDepth, self.waiting.iter().map(|waiting| waiting.all).sum::<usize>() as u64);
+        let find = |wanted: &dyn Fn(&Waiting) -> bool| {
+            let mut buckets = (self.next..BUCKETS).chain(0..self.next);
+            buckets.find(|bucket| self.waiting.get(*bucket).is_some_and(wanted))
+        };
+        let new = find(&|waiting| waiting.all > waiting.refused);
+        let again = || find(&|waiting| waiting.refused > 0).filter(|_| self.refusals.is_over(now_ms));
+        let bucket = new.or_else(again);
         let Some(bucket) = bucket.filter(|_| self.sent.is_none() && self.backoff.may_call(host, now_ms)) else {
             return;
         };
         let value = host.get(&outbox_key(bucket));
-        let Some(report) = lines(&value.bytes).next().map(<[u8]>::to_vec) else {
+        let Some(line) = lines(&value.bytes).find(|line| was_refused(line) == new.is_none()).map(<[u8]>::to_vec) else {
             // Another root that held the lease for a while has sent it.
-            return self.set_waiting(bucket, 0);
+            return self.set_waiting(bucket, Waiting::count(&value.bytes));
         };
-        let (path, body) = ("/v1/kills".to_owned(), report.clone());
-        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms: TIMEOUT_MS }) {
-            Some(call) => self.sent = Some(Sent { call, bucket, report }),
+        let timeout_ms = if self.timeouts < SHORT_TIMEOUTS { TIMEOUT_MS } else { LONG_TIMEOUT_MS };
+        let (path, body) = ("/v1/kills".to_owned(), body(&line, now_ms));
+        match host.dispatch(&Outgoing { method: "POST", path, body, timeout_ms }) {
+            Some(call) => self.sent = Some(Sent { call, at_ms: now_ms, bucket, line }),
             None => {
                 self.backoff.fail(host, now_ms);
             }
@@ -169,25 +230,67 @@ impl Sender {
     pub fn response(&mut self, host: &impl Host, call: CallId, answer: &Option<Incoming>) -> bool {
         let Some(sent) = self.sent.take_if(|sent| sent.call == call) else { return false };
         let now_ms = host.steady_ms();
-        let kill_id = member(&sent.report, "kill_id");
+        let kill_id = member(&sent.line, "kill_id");
         let is_receipt = |answer: &Incoming| {
             (200..300).contains(&answer.status) && !kill_id.is_empty() && member(&answer.body, "kill_id") == kill_id
         };
-        if answer.as_ref().is_some_and(is_receipt) {
-            self.remove(host, &sent, None);
-            self.backoff.recover(host);
-            self.logged = None;
-        } else {
-            // The other reports go first next time.
-            self.remove(host, &sent, Some(&sent.report));
-            self.next = (sent.bucket + 1) % BUCKETS;
-            self.backoff.fail(host, now_ms);
-            let status = answer.as_ref().map_or(0, |answer| answer.status);
-            if self.logged.replace(status) != Some(status) {
-                log_failure(status, &sent.report);
+        let is_late = now_ms >= sent.at_ms + TIMEOUT_MS;
+        if !is_late {
+            self.timeouts = 0;
+        }
+        match answer {
+            Some(answer) if is_receipt(answer) => {
+                self.remove(host, &sent, None);
+                self.backoff.recover(host);
+                if was_refused(&sent.line) {
+                    self.refusals.forget();
+                }
+                self.logged = None;
+            }
+            Some(answer) if is_refusal(answer.status) => self.refuse(host, &sent, answer.status, now_ms),
+            Some(answer) => self.fail(host, &sent, answer.status, now_ms),
+            None => {
+                if is_late {
+                    self.timeouts += 1;
+                    // Perhaps only this connection is dead. The next attempt does not wait longer because of it.
+                    self.backoff.forget();
+                }
+                self.fail(host, &sent, 0, now_ms);
             }
         }
         true
+    }
+
+    /// Puts a report behind the others that were refused.
+    fn refuse(&mut self, host: &impl Host, sent: &Sent, status: u16, now_ms: u64) {
+        let report = sent.line.trim_ascii_start();
+        if !was_refused(&sent.line) {
+            log::warn!("the sidecar refuses a kill report ({status}): {}", without_excerpt(report));
+        }
+        self.put_back(host, sent, &[b" ", report].concat());
+        self.refusals.postpone(host, now_ms);
+        self.backoff.rest(host, now_ms);
+    }
+
+    /// Lets all reports wait. `status` is 0 if there was no answer.
+    fn fail(&mut self, host: &impl Host, sent: &Sent, status: u16, now_ms: u64) {
+        self.put_back(host, sent, &sent.line);
+        self.backoff.fail(host, now_ms);
+        if self.logged.replace(status) != Some(status) {
+            log_failure(status);
+        }
+    }
+
+    /// Puts a report behind the others, which go first next time.
+    fn put_back(&mut self, host: &impl Host, sent: &Sent, line: &[u8]) {
+        self.remove(host, sent, Some(line));
+        self.next = (sent.bucket + 1) % BUCKETS;
+    }
+
+    /// Sends the next report as soon as the gate allows it: the sidecar answers again.
+    pub fn hurry(&mut self) {
+        self.backoff.forget();
+        self.refusals.forget();
     }
 
     /// Whether a report is being sent.
@@ -200,17 +303,13 @@ impl Sender {
     fn look(&mut self, host: &impl Host, now_ms: u64) {
         let counted = host.get(OUTBOX_COUNT_KEY).bytes;
         let (is_new, is_due) = (counted != self.counted, now_ms >= self.looked_ms + LOOK_MS);
-        // A new report does not wait because of an older one that the sidecar refuses.
-        if is_new && self.logged.is_some_and(|status| (400..500).contains(&status)) {
-            self.backoff.forget();
-        }
         if is_due {
             self.looked_ms = now_ms;
         }
         if is_new || is_due {
             for (bucket, waiting) in self.waiting.iter_mut().enumerate() {
                 if is_due || counted.get(bucket) != self.counted.get(bucket) {
-                    *waiting = lines(&host.get(&outbox_key(bucket)).bytes).count();
+                    *waiting = Waiting::count(&host.get(&outbox_key(bucket)).bytes);
                 }
             }
             self.counted = counted;
@@ -220,29 +319,31 @@ impl Sender {
     /// Takes a report out of its bucket, or puts it at the end, where it waits for another attempt. Does nothing if another
     /// root has taken it out.
     fn remove(&mut self, host: &impl Host, sent: &Sent, put_back: Option<&[u8]>) {
-        let mut left = 0;
+        let mut left = Waiting::default();
         update_persistently(host, &outbox_key(sent.bucket), |value| {
-            let others = lines(&value.bytes).filter(|line| *line != sent.report);
-            let put_back = put_back.filter(|report| lines(&value.bytes).any(|line| line == *report));
-            let reports: Vec<&[u8]> = others.chain(put_back).collect();
-            left = reports.len();
-            Some(reports.join(&b'\n')).filter(|bytes| *bytes != value.bytes)
+            let others = lines(&value.bytes).filter(|line| *line != sent.line);
+            let put_back = put_back.filter(|_| lines(&value.bytes).any(|line| line == sent.line));
+            let bytes = others.chain(put_back).collect::<Vec<_>>().join(&b'\n');
+            left = Waiting::count(&bytes);
+            Some(bytes).filter(|bytes| *bytes != value.bytes)
         });
         self.set_waiting(sent.bucket, left);
     }
 
-    fn set_waiting(&mut self, bucket: usize, reports: usize) {
+    fn set_waiting(&mut self, bucket: usize, reports: Waiting) {
         if let Some(waiting) = self.waiting.get_mut(bucket) {
             *waiting = reports;
         }
     }
 }
 
-fn log_failure(status: u16, report: &[u8]) {
-    // The sidecar understands the report and does not want it. A wrong token and a busy sidecar are something else.
-    if (400..500).contains(&status) && ![401, 403, 408, 429].contains(&status) {
-        return log::warn!("the sidecar refuses a kill report ({status}): {}", without_excerpt(report));
-    }
+/// Whether an answer with this status says that the sidecar works and does not accept this report: it does not understand
+/// it, or cannot read what is stored of its agent. A wrong token and a busy sidecar are something else.
+fn is_refusal(status: u16) -> bool {
+    status == 500 || (400..500).contains(&status) && ![401, 403, 408, 429].contains(&status)
+}
+
+fn log_failure(status: u16) {
     let problem = match status {
         0 => "no answer",
         200..300 => "its answer is not the receipt",

@@ -10,6 +10,8 @@ use crate::turn::Conversation;
 use crate::wire::{Action, KillReport, Match, ReportedSession, Scope};
 use crate::worker::Worker;
 
+/// What a report that is kept begins with. The steady time of the detection follows.
+pub const STEADY_MS: &str = "{\"steady_ms\":";
 /// How many matching calls a report lists.
 const MAX_MATCHES: usize = 20;
 
@@ -66,13 +68,16 @@ pub fn report(
         loop_usage: None,
         excerpt: None,
         repetition: None,
+        waited_ms: None,
     }
 }
 
-/// Encodes a report as one line of JSON.
+/// Encodes a report as one line of JSON, in the form in which it is kept until it is sent. The outbox then replaces the
+/// steady time at its beginning by the time that the report has waited, because the sidecar has another clock.
 #[inline(never)]
-pub fn encode(report: &KillReport) -> String {
-    serde_json::to_string(report).unwrap_or_default()
+pub fn encode(host: &impl Host, report: &KillReport) -> String {
+    let json = serde_json::to_string(report).unwrap_or_default();
+    [STEADY_MS, &host.steady_ms().to_string(), ",", json.strip_prefix('{').unwrap_or_default()].concat()
 }
 
 /// What shows that there was a loop.
@@ -97,7 +102,7 @@ pub fn act(
     evidence: Evidence,
     excerpt: &dyn Fn() -> Option<String>,
 ) -> Trip {
-    let trip = agent.trip(host, scored, conversation, &report.reason, &encode(&report));
+    let trip = agent.trip(host, scored, conversation, &report.reason, &encode(host, &report));
     if let Trip::Stopped { releases } = trip {
         if let Some(session) = &mut report.session {
             session.releases = releases;
@@ -120,9 +125,9 @@ fn send(host: &impl Host, scored: &Scored, report: KillReport, mut evidence: Evi
         None => format!(" (score {}, threshold {shown})", scored.score),
     };
     log::warn!("agent {agent_id} {outcome}: {reason}{score}");
-    let brief = encode(&report);
+    let brief = encode(host, &report);
     evidence.matches.truncate(MAX_MATCHES);
     let Evidence { tools, matches, excerpt } = evidence;
-    let report = encode(&KillReport { tools, matches, excerpt, ..report });
+    let report = encode(host, &KillReport { tools, matches, excerpt, ..report });
     outbox::put(host, report.as_bytes(), brief.as_bytes());
 }

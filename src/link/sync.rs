@@ -77,6 +77,11 @@ impl PolicySync {
         Self { worker, polling: None, polls_left: 0, backoff: Backoff::new(LONGEST_PAUSE_MS), unfinished: None }
     }
 
+    /// Whether the last poll failed.
+    pub fn is_failing(&self) -> bool {
+        self.backoff.is_failing()
+    }
+
     /// Starts a poll if none is open.
     pub fn tick(&mut self, host: &impl Host, now_ms: u64) {
         self.polls_left = POLLS_PER_TICK;
@@ -150,6 +155,10 @@ impl PolicySync {
 
     /// Applies an answer. If a record cannot be written, the position stays, so the same answer is asked for again.
     fn apply(&mut self, host: &impl Host, now_ms: u64, answer: SyncAnswer) -> Result<(), String> {
+        // A full sync that starts over, in another database or in a restored one, is another full sync.
+        let starts_over =
+            |before: &mut Position| answer.full && (answer.epoch != before.epoch || answer.rev < before.rev);
+        drop(self.unfinished.take_if(starts_over));
         let round = match (&self.unfinished, Position::read(host)) {
             // The records of this page would count as those of deleted agents.
             (Some(unfinished), _) if latest_round(host) != unfinished.round => {

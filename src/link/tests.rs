@@ -5,6 +5,7 @@ mod entries;
 mod failing;
 mod outbox;
 mod partition;
+mod refused;
 
 use super::lease::{LEASE_MS, YOUNGER_MS};
 use super::*;
@@ -222,6 +223,26 @@ fn agents_of_a_full_sync_that_was_abandoned_do_not_count_in_the_next_one() {
     let round = |agent| record(&host, agent).unwrap().round;
     assert!(round("b") < in_force, "the sidecar has deleted it in the meantime");
     assert_eq!(round("c"), in_force);
+}
+
+#[test]
+fn a_full_sync_that_starts_over_in_another_database_forgets_what_the_first_one_named() {
+    let page = |epoch: &str, rev: u64, agent: &str, more: bool| {
+        let agents = format!(r#"[{{"agent_id": "{agent}", "active": true}}]"#);
+        answer(
+            200,
+            &format!(r#"{{"epoch": "{epoch}", "rev": {rev}, "full": true, "more": {more}, "agents": {agents}}}"#),
+        )
+    };
+    // Another database, the same one restored from a backup, and just the next page.
+    for (epoch, rev, is_kept) in [("e3", 7, false), ("e2", 3, false), ("e2", 7, true)] {
+        let (host, worker, mut link) = synced();
+        link.response(&host, last_call(&host), page("e2", 5, "first", true));
+        link.response(&host, last_call(&host), page(epoch, rev, "second", false));
+        let in_force = worker.round.get().unwrap();
+        let is_known = |agent| record(&host, agent).unwrap().round == in_force;
+        assert_eq!((is_known("first"), is_known("second")), (is_kept, true), "{epoch}, revision {rev}");
+    }
 }
 
 #[test]

@@ -25,6 +25,11 @@ fn no_kill_is_lost_or_doubled_during_a_silent_partition() {
     each_of([Fault::Partition]);
 }
 
+#[test]
+fn no_kill_is_lost_or_doubled_when_all_open_connections_die_unnoticed() {
+    each_of([Fault::Dead]);
+}
+
 fn each_of(faults: impl IntoIterator<Item = Fault>) {
     run(async {
         let stage = Stage::start().await;

@@ -12,7 +12,7 @@ use lab::mesh::{Mesh, MeshOptions, SOON};
 use lab::proc::{free_address, wait_until};
 use serde_json::json;
 
-use crate::support::{chatting, run};
+use crate::support::{SIXTH_REFUSED, chatting, looping, run};
 
 /// The time that is documented. The test prints what it measured.
 const PROMISED: Duration = Duration::from_secs(10);
@@ -46,7 +46,31 @@ fn a_manual_stop_arrives_within_ten_seconds_after_a_long_partition() {
     run(stop_during_partition(Duration::from_secs(15)));
 }
 
-async fn stop_during_partition(lasts: Duration) {
+/// As after a firewall has forgotten its connections: those that were open swallow everything, and new ones work.
+#[test]
+fn a_kill_is_recorded_within_ten_seconds_although_all_open_connections_died_unnoticed() {
+    run(async {
+        let (mesh, proxy) = mesh_behind_a_proxy().await;
+        for round in 0..3 {
+            let agent = format!("bot-{round}");
+            mesh.enable(&agent, json!({})).await;
+            // So many connections are open at least: one for the poll, and one for what was sent last.
+            let struck = proxy.struck();
+            proxy.set(Fault::Dead).await;
+            wait_until("connections have died", SOON, || async { proxy.struck() >= struck + 2 }).await;
+            assert_eq!(looping(&mesh.caller(&agent), 6).await, SIXTH_REFUSED);
+            let (killed, beats) = (Instant::now(), heart());
+            mesh.kills(&agent, 1).await;
+            let (after, beats) = (killed.elapsed(), beats.load(Ordering::Relaxed));
+            eprintln!("dead connections: the kill was recorded after {after:?} and {beats} beats");
+            assert!(BEAT * beats < PROMISED, "{beats} beats of {BEAT:?}, {after:?}");
+            proxy.set(Fault::Pass).await;
+        }
+    });
+}
+
+/// Returns a mesh whose Envoy reaches the sidecar through a proxy that can fail.
+async fn mesh_behind_a_proxy() -> (Mesh, FaultProxy) {
     let sidecar = free_address();
     let proxy = FaultProxy::start(sidecar).await;
     let address = proxy.address();
@@ -56,6 +80,11 @@ async fn stop_during_partition(lasts: Duration) {
         ..MeshOptions::default()
     })
     .await;
+    (mesh, proxy)
+}
+
+async fn stop_during_partition(lasts: Duration) {
+    let (mesh, proxy) = mesh_behind_a_proxy().await;
     mesh.enable("bot", json!({"kill_switch_enabled": false})).await;
     assert_eq!(chatting(&mesh.caller("bot"), 1).await, [200]);
 

@@ -67,6 +67,7 @@ fn report(proxy: &Proxy, action: Action) -> Value {
         loop_usage: None,
         excerpt: None,
         repetition: None,
+        waited_ms: None,
     };
     serde_json::to_value(report).unwrap()
 }

@@ -27,7 +27,7 @@ enum End {
 /// What both directions of a connection know.
 struct Shared {
     struck: Arc<AtomicU64>,
-    /// Whether bytes were lost. The connection stays silent from then on.
+    /// Whether bytes were lost, or the connection has died. It stays silent from then on.
     is_lost: AtomicBool,
     /// Whether only the body is garbled.
     keeps_head: bool,
@@ -73,12 +73,20 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// Waits until the proxy is dropped or switches to a fault that ends open connections.
+/// Waits until the proxy is dropped or switches to a fault that ends open connections. Lets them die in silence if the fault
+/// says so.
 async fn end_by_switch(mut faults: watch::Receiver<Fault>, shared: &Shared) -> End {
     while faults.changed().await.is_ok() {
-        if matches!(*faults.borrow_and_update(), Fault::Refuse | Fault::Reset) {
-            shared.strike();
-            return End::Reset;
+        match *faults.borrow_and_update() {
+            Fault::Refuse | Fault::Reset => {
+                shared.strike();
+                return End::Reset;
+            }
+            Fault::Dead => {
+                shared.strike();
+                shared.is_lost.store(true, Ordering::SeqCst);
+            }
+            _ => {}
         }
     }
     End::Close
@@ -109,7 +117,7 @@ async fn answers(mut pipe: Pipe<'_>) -> Result<(), End> {
     while let Some((size, fault)) = pipe.next(&mut buffer).await? {
         let chunk = &mut buffer[..size];
         match fault {
-            Fault::Pass | Fault::Hang | Fault::Refuse | Fault::Partition => {}
+            Fault::Pass | Fault::Hang | Fault::Refuse | Fault::Partition | Fault::Dead => {}
             // The requests are counted.
             Fault::Delay(_) => pipe.delay(fault).await,
             Fault::Reset => {

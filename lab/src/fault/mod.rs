@@ -42,11 +42,14 @@ pub enum Fault {
     Drip(Duration),
     /// All bytes are lost, and connections stay open. A connection that has lost bytes never passes any again.
     Partition,
+    /// The connections that were open when it began stay open and never pass a byte again, also if they were idle. Later
+    /// ones work.
+    Dead,
 }
 
 impl Fault {
     /// Every fault, with times that are longer than what the filter waits for.
-    pub const EACH: [Fault; 9] = [
+    pub const EACH: [Fault; 10] = [
         Fault::Refuse,
         Fault::Hang,
         Fault::Delay(Duration::from_secs(2)),
@@ -56,6 +59,7 @@ impl Fault {
         Fault::Huge,
         Fault::Drip(Duration::from_millis(50)),
         Fault::Partition,
+        Fault::Dead,
     ];
 }
 
@@ -72,6 +76,7 @@ impl fmt::Display for Fault {
             Fault::Huge => "huge",
             Fault::Drip(_) => "drip",
             Fault::Partition => "partition",
+            Fault::Dead => "dead",
         })
     }
 }

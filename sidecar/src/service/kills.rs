@@ -340,7 +340,7 @@ async fn decide(
     at_ms: Millis,
     pause: Option<&Pause>,
 ) -> Result<Decision> {
-    let detected_ms = reported_ms(report.at_ms, at_ms);
+    let detected_ms = detected_ms(report, at_ms);
     let (outcome, first_event) = outcome_of(tx, agent, report, at_ms).await?;
     let concerns_stop = report.scope == Scope::Session || blocks_everywhere(report);
     let stops = matches!(outcome, KillOutcome::Stopped | KillOutcome::Blocked) && concerns_stop;
@@ -357,6 +357,13 @@ async fn decide(
         None => None,
     };
     Ok(Decision { outcome, at_ms, detected_ms, first_event, stop, escalation, is_spared: false, calls: None })
+}
+
+/// Returns when a loop was detected, by the clock of the sidecar. Storms and pauses compare this time with the sidecar's own,
+/// so the clock of the Envoy's machine counts only if an older filter sends nothing else.
+fn detected_ms(report: &KillReport, now_ms: Millis) -> Millis {
+    let waited = |waited_ms| now_ms.saturating_sub(waited_ms);
+    report.waited_ms.map_or_else(|| reported_ms(report.at_ms, now_ms), waited)
 }
 
 /// Whether a report with this outcome stopped an agent or a conversation.

@@ -174,6 +174,15 @@ async fn a_kill_that_was_detected_before_the_pause_stays_however_late_it_is_repo
     let shortly_before = json!({"at_ms": START_MS - 59_000});
     let receipt = api.report("/v1/kills", kill_with("k2", "clock", 1, shortly_before)).await.ok();
     assert_members(&receipt, json!({"outcome": "observed", "generation": 2}));
+    // If a report says how long it has waited, that counts, and the clock of the Envoy does not.
+    for (agent, waited_ms, at_ms, outcome) in
+        [("waited", 900_000, START_MS + 3_600_000, "applied"), ("at-once", 0, START_MS - 3_600_000, "observed")]
+    {
+        api.guarded(agent).await;
+        let times = json!({"at_ms": at_ms, "waited_ms": waited_ms});
+        let receipt = api.report("/v1/kills", kill_with(agent, agent, 1, times)).await.ok();
+        assert_eq!(receipt["outcome"], outcome, "{agent}");
+    }
     api.put("/v1/agents/chats", json!({"scope": "session"})).await.ok();
     assert_eq!(api.report("/v1/kills", stop_with("s1", "chats", 1, earlier)).await.ok()["outcome"], "stopped");
     assert_eq!(api.get("/v1/agents/chats/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);

@@ -1,9 +1,11 @@
 //! Too many kills within a minute pause the fleet, and give back what was stopped.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use kill_switch::clock::rfc3339;
 use kill_switch::service::Limits;
 use kill_switch::store::Store;
 use serde_json::{Value, json};
@@ -23,6 +25,8 @@ on_both_databases![
     after_a_person_resumed_the_count_starts_again,
     kills_that_waited_for_the_sidecar_are_no_storm,
     loops_of_one_minute_are_a_storm_however_late_and_in_whatever_order_they_are_reported,
+    kills_that_waited_are_no_storm_and_those_of_one_minute_are_one_whatever_the_clock_of_the_envoy_says,
+    a_storm_after_a_pause_is_noticed_whatever_the_clock_of_the_envoy_says,
     a_block_of_a_conversation_that_is_stopped_again_does_not_count_as_one_of_the_agent,
 ];
 
@@ -116,7 +120,7 @@ async fn what_is_spread_over_time_or_done_by_a_person_is_no_storm(store: Arc<Sto
     assert!(!is_paused(api).await);
     assert_eq!(api.agent("agent-1").await["active"], false);
     // The clock is set back by an hour: what was reported before does not count as the last minute.
-    sidecar.clock.fetch_sub(3_600_000, std::sync::atomic::Ordering::SeqCst);
+    sidecar.clock.fetch_sub(3_600_000, Ordering::SeqCst);
     killed(api, 201..=201).await;
     assert!(!is_paused(api).await);
 }
@@ -173,7 +177,7 @@ async fn after_a_person_resumed_the_count_starts_again(store: Arc<Store>) {
     killed(api, 1..=4).await;
     assert!(is_paused(api).await);
     api.delete("/v1/pause").await.ok();
-    sidecar.clock.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    sidecar.clock.fetch_add(1, Ordering::SeqCst);
     killed(api, 5..=7).await;
     assert!(!is_paused(api).await, "the kills before the pause do not count again");
     assert_eq!(api.agent("agent-7").await["active"], false);
@@ -213,6 +217,63 @@ async fn loops_of_one_minute_are_a_storm_however_late_and_in_whatever_order_they
     // The rest of the storm is given back as well, and what was killed before it is not.
     assert_eq!(killed_at(api, 6, hour_ago + 40_000).await["outcome"], "observed");
     assert_eq!(killed_at(api, 7, hour_ago - 90_000).await["outcome"], "applied");
+}
+
+/// What the clocks of machines with an Envoy say: right, an hour ahead and an hour behind.
+const CLOCKS: [i64; 3] = [0, 3_600_000, -3_600_000];
+
+/// Reports a kill that was detected so long ago, by an Envoy whose clock is wrong by so much.
+async fn killed_by(sidecar: &Sidecar, agent: &str, waited_ms: u64, clock_ms: i64) -> Value {
+    let now_ms = sidecar.clock.load(Ordering::SeqCst);
+    let at_ms = now_ms.saturating_add_signed(clock_ms) - waited_ms;
+    let report = kill_with(&format!("kill-of-{agent}"), agent, 1, json!({"at_ms": at_ms, "waited_ms": waited_ms}));
+    sidecar.api.report("/v1/kills", report).await.ok()
+}
+
+async fn kills_that_waited_are_no_storm_and_those_of_one_minute_are_one_whatever_the_clock_of_the_envoy_says(
+    store: Arc<Store>,
+) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 3, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    for clock_ms in CLOCKS {
+        for number in 0..6 {
+            let agent = format!("apart-{clock_ms}-{number}");
+            let receipt = killed_by(&sidecar, &agent, 86_400_000 + number * 25_000, clock_ms).await;
+            assert_eq!(receipt["outcome"], "applied", "{agent}");
+        }
+        assert!(!is_paused(api).await, "clock {clock_ms}: three within a minute at most");
+        let event = &api.events(&format!("agent_id=apart-{clock_ms}-0")).await[0];
+        let day_ago = rfc3339(sidecar.clock.load(Ordering::SeqCst) - 86_400_000);
+        assert_eq!(event["detected_at"], day_ago, "clock {clock_ms}: by the clock of the sidecar");
+        for number in 0..4 {
+            killed_by(&sidecar, &format!("together-{clock_ms}-{number}"), 3_600_000 + number * 10_000, clock_ms).await;
+        }
+        assert!(is_paused(api).await, "clock {clock_ms}: four within a minute");
+        for number in 0..4 {
+            assert_eq!(api.agent(&format!("together-{clock_ms}-{number}")).await["active"], true, "clock {clock_ms}");
+        }
+        api.delete("/v1/pause").await.ok();
+        sidecar.pass(10 * 86_400);
+    }
+}
+
+async fn a_storm_after_a_pause_is_noticed_whatever_the_clock_of_the_envoy_says(store: Arc<Store>) {
+    let sidecar = sidecar_over(store, Limits { storm_kills: 3, ..Limits::default() }).await;
+    let api = &sidecar.api;
+    for clock_ms in CLOCKS {
+        api.put("/v1/pause", json!({"for_seconds": 60})).await.ok();
+        api.delete("/v1/pause").await.ok();
+        sidecar.pass(1);
+        for number in 0..4 {
+            killed_by(&sidecar, &format!("agent-{clock_ms}-{number}"), 0, clock_ms).await;
+        }
+        assert!(is_paused(api).await, "clock {clock_ms}");
+        for number in 0..4 {
+            assert_eq!(api.agent(&format!("agent-{clock_ms}-{number}")).await["active"], true, "clock {clock_ms}");
+        }
+        api.delete("/v1/pause").await.ok();
+        sidecar.pass(86_400);
+    }
 }
 
 async fn a_block_of_a_conversation_that_is_stopped_again_does_not_count_as_one_of_the_agent(store: Arc<Store>) {

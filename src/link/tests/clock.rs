@@ -1,6 +1,8 @@
 //! A clock that is set to another time stops nothing.
 
+use super::outbox::queue;
 use super::*;
+use crate::wire::KillReport;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -58,5 +60,20 @@ fn the_age_of_the_last_answer_is_right_when_the_clock_is_set() {
         host.wait(30_000);
         link.tick(&host);
         assert_eq!(host.metric(Metric::SyncAgeSeconds), 30, "{by_ms}");
+    }
+}
+
+#[test]
+fn a_report_says_how_long_it_has_waited_although_the_clock_is_set() {
+    for by_ms in [-HOUR_MS, HOUR_MS] {
+        let (host, _, mut link) = linked();
+        queue(&host, "k1", "a");
+        host.set_clock(by_ms);
+        host.wait(30_000);
+        link.tick(&host);
+        let reports: Vec<_> = host.calls.borrow().iter().filter(|call| call.path == "/v1/kills").cloned().collect();
+        let report: KillReport = serde_json::from_slice(&reports[0].body).unwrap();
+        assert_eq!((report.kill_id.as_str(), report.waited_ms), ("k1", Some(30_000)), "{by_ms}");
+        assert!(!String::from_utf8_lossy(&reports[0].body).contains("steady_ms"), "that clock means nothing elsewhere");
     }
 }

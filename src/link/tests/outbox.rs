@@ -13,18 +13,18 @@ fn report(kill_id: &str, agent_id: &str) -> KillReport {
     serde_json::from_value(report).unwrap()
 }
 
-fn queue(host: &Fake, kill_id: &str, agent_id: &str) {
-    let report = report::encode(&report(kill_id, agent_id));
+pub(super) fn queue(host: &Fake, kill_id: &str, agent_id: &str) {
+    let report = report::encode(host, &report(kill_id, agent_id));
     put(host, report.as_bytes(), report.as_bytes());
 }
 
 /// How often a report was sent.
-fn sends(host: &Fake) -> usize {
+pub(super) fn sends(host: &Fake) -> usize {
     calls(host).iter().filter(|call| *call == "POST /v1/kills").count()
 }
 
 /// The report that was sent last, and its call.
-fn last_sent(host: &Fake) -> (CallId, KillReport) {
+pub(super) fn last_sent(host: &Fake) -> (CallId, KillReport) {
     let calls = host.calls.borrow();
     let index = calls.iter().rposition(|call| call.path == "/v1/kills").unwrap();
     (CallId(index as u32 + 1), serde_json::from_slice(&calls[index].body).unwrap())
@@ -35,7 +35,7 @@ fn receipt(kill_id: &str) -> Option<Incoming> {
 }
 
 /// Answers a report as the sidecar does.
-fn accept(host: &Fake, link: &mut Link) -> String {
+pub(super) fn accept(host: &Fake, link: &mut Link) -> String {
     let (call, report) = last_sent(host);
     link.response(host, call, receipt(&report.kill_id));
     report.kill_id
@@ -93,7 +93,7 @@ fn reports_of_a_full_bucket_lose_their_evidence_but_not_more() {
     for number in 0..50 {
         let brief = report(&format!("k{number}"), "a");
         let full = KillReport { excerpt: Some("x".repeat(3_000)), ..brief.clone() };
-        put(&host, report::encode(&full).as_bytes(), report::encode(&brief).as_bytes());
+        put(&host, report::encode(&host, &full).as_bytes(), report::encode(&host, &brief).as_bytes());
     }
     let shared = host.shared.borrow();
     let buckets: Vec<&Vec<u8>> =
@@ -119,7 +119,7 @@ fn one_agent_takes_only_so_much_room() {
 
 fn queue_with(host: &Fake, kill_id: &str, agent_id: &str, action: Action) {
     // So long that dozens of them fill a bucket.
-    let report = report::encode(&KillReport { action, reason: "x".repeat(2_000), ..report(kill_id, agent_id) });
+    let report = report::encode(host, &KillReport { action, reason: "x".repeat(2_000), ..report(kill_id, agent_id) });
     put(host, report.as_bytes(), report.as_bytes());
 }
 
@@ -273,42 +273,11 @@ fn only_a_receipt_for_the_same_report_acknowledges_it() {
     }
 }
 
-#[test]
-fn a_report_that_is_refused_for_good_does_not_hold_up_the_others() {
-    let (host, _, mut link) = linked();
-    for (kill_id, agent) in [("bad", "a"), ("good-1", "a"), ("good-2", "b"), ("good-3", "c")] {
-        queue(&host, kill_id, agent);
-    }
-    let mut accepted = Vec::new();
-    let mut run = |seconds: u64| {
-        for _ in 0..seconds * 1000 / TICK_MS {
-            link.tick(&host);
-            while link.sender.is_sending() {
-                let (call, report) = last_sent(&host);
-                if report.kill_id == "bad" {
-                    link.response(&host, call, answer(422, "{}"));
-                } else {
-                    accepted.push(accept(&host, &mut link));
-                }
-            }
-            host.wait(TICK_MS);
-        }
-        accepted.sort();
-        accepted.clone()
-    };
-    assert_eq!(run(60), ["good-1", "good-2", "good-3"]);
-    assert_eq!(host.metric(Metric::OutboxDepth), 1, "it is not dropped");
-    println!("{} attempts in a minute, of which three were accepted", sends(&host));
-    assert!(sends(&host) < 20, "{} attempts in a minute", sends(&host));
-    queue(&host, "later", "a");
-    assert_eq!(run(2), ["good-1", "good-2", "good-3", "later"], "although the refused one is tried seldom by now");
-}
-
 /// A link whose Envoy has killed agent `a`, and whose sidecar has accepted the report.
 fn killed() -> (Fake, Link) {
     let (host, _, link) = synced();
     let agent = Agent::read(&host, "a", 0).unwrap();
-    let details = Details { report: report::encode(&report("k1", "a")), ..Details::default() };
+    let details = Details { report: report::encode(&host, &report("k1", "a")), ..Details::default() };
     host.overwrite(&agent_key("a"), agent.record.killed().encode(&details));
     (host, link)
 }

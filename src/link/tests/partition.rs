@@ -71,3 +71,57 @@ fn a_kill_is_recorded_within_the_promised_time_after_any_partition() {
     println!("the latest report came after {longest:?} (ms after the end, time of the kill, length)");
     assert!(longest.0 < PROMISED_MS, "{longest:?}");
 }
+
+#[test]
+fn a_kill_is_recorded_within_the_promised_time_although_open_connections_died_unnoticed() {
+    // A worker has at most three connections to the sidecar that are idle: those on which it last sent a report,
+    // observations and calls. Each attempt may meet one of them.
+    for dead in 0..=3 {
+        let (host, _, mut link) = synced();
+        let began_ms = host.steady_ms();
+        let report = br#"{"kill_id":"k1","agent_id":"a"}"#;
+        put(&host, report, report);
+        for _ in 0..dead {
+            while !link.sender.is_sending() {
+                host.wait(TICK_MS);
+                link.tick(&host);
+            }
+            host.wait(host.calls.borrow()[last_call(&host).0 as usize - 1].timeout_ms);
+            link.response(&host, last_call(&host), None);
+        }
+        while !link.sender.is_sending() {
+            host.wait(TICK_MS);
+            link.tick(&host);
+        }
+        let after_ms = host.steady_ms() - began_ms;
+        println!("{dead} dead connections: the attempt that succeeds begins after {after_ms} ms");
+        assert!(after_ms < PROMISED_MS, "{dead} dead connections: {after_ms} ms");
+    }
+}
+
+#[test]
+fn a_sidecar_that_takes_three_seconds_for_a_report_gets_the_time() {
+    let (host, _, mut link) = synced();
+    let slow_ms = 3_000;
+    for (number, most) in [(1, 5), (2, 1)] {
+        let report = format!(r#"{{"kill_id":"k{number}","agent_id":"a"}}"#);
+        put(&host, report.as_bytes(), report.as_bytes());
+        let mut attempts = 0;
+        loop {
+            while !link.sender.is_sending() {
+                host.wait(TICK_MS);
+                link.tick(&host);
+            }
+            attempts += 1;
+            let (call, timeout_ms) =
+                (last_call(&host), host.calls.borrow()[last_call(&host).0 as usize - 1].timeout_ms);
+            host.wait(timeout_ms.min(slow_ms));
+            if timeout_ms > slow_ms {
+                link.response(&host, call, answer(200, &report));
+                break;
+            }
+            link.response(&host, call, None);
+        }
+        assert_eq!(attempts, most, "report {number}: the next one knows that the sidecar is slow");
+    }
+}

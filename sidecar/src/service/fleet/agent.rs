@@ -297,6 +297,7 @@ impl MergedAgent {
             loop_calls,
             loop_usage,
             excerpt: None,
+            waited_ms: None,
         };
         self.stop(verdict, scope, conversation);
         Some(Trip { report, calls })
