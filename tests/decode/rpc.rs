@@ -142,6 +142,19 @@ fn a_result_inside_a_member_that_names_its_kind_is_read() {
 }
 
 #[test]
+fn content_is_read_whatever_other_members_its_result_has() {
+    for other in [r#""message": {"level": "info"}"#, r#""task": {"id": 1}"#] {
+        for (content, expected) in [
+            (r#""content": [{"type": "text", "text": "one two three"}]"#, "one two three"),
+            (r#""content": [], "structuredContent": {"a": "b"}"#, r#"{"a": "b"}"#),
+        ] {
+            let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{{other}, {content}}}}}"#);
+            assert_eq!(json_answer(Mcp, &body), words(&[expected]), "{body}");
+        }
+    }
+}
+
+#[test]
 fn the_calls_of_a_batch_count_together() {
     let call = |name: &str| {
         format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{name}"}}}}"#)

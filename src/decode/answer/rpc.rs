@@ -51,9 +51,14 @@ fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfo
     }
 }
 
-/// Returns the result without the member around it, by which later versions of A2A name the kind of the result.
+/// Returns the result without the member around it, by which later versions of A2A name the kind of the result. A result
+/// with content of its own may have members of these names as well.
 fn unwrapped(result: Json<'_>) -> Result<Json<'_>, Malformed> {
-    let kinds = result.pick(["task", "message", "statusUpdate", "artifactUpdate"])?;
+    let [content, structured, parts, kinds @ ..] =
+        result.pick(["content", "structuredContent", "parts", "task", "message", "statusUpdate", "artifactUpdate"])?;
+    if content.or(structured).or(parts).is_some() {
+        return Ok(result);
+    }
     Ok(kinds.into_iter().flatten().find(|kind| kind.is_object()).unwrap_or(result))
 }
 
