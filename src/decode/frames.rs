@@ -11,6 +11,9 @@ use super::json::Json;
 use super::json::bounds::container_len;
 use crate::scan::Malformed;
 
+/// The content type of server-sent events.
+pub const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]
 pub enum Framing {
@@ -32,7 +35,7 @@ pub struct Frames {
 impl Frames {
     /// Chooses the framing by content type.
     pub fn new(content_type: &[u8], max_bytes: usize) -> Self {
-        let framing = if is_type(content_type, b"text/event-stream") {
+        let framing = if is_type(content_type, EVENT_STREAM) {
             Framing::Events(Events::default())
         } else if is_type(content_type, b"application/vnd.amazon.eventstream") {
             Framing::Aws(Aws::default())
@@ -80,6 +83,11 @@ impl Frames {
     /// Returns how many documents were too long, malformed, or cut short by the end of the body.
     pub fn skipped(&self) -> u32 {
         self.frame.skipped
+    }
+
+    /// Returns whether a document was lost so far, or is under way and will be.
+    pub fn has_lost(&self) -> bool {
+        self.frame.skipped > 0 || self.frame.too_long
     }
 }
 

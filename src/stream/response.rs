@@ -84,13 +84,12 @@ impl Stream {
             Phase::ReadAnswer(forwarded, reader) => {
                 host.count(Metric::AnswersCut, 1);
                 let is_finished = reader.state() >= AnswerState::Finished;
-                // A provider that does not begin to answer is out of order. That is not the agent's fault.
-                let is_abandoned = reader.has_begun() && is_closed_by_client(host);
+                let if_closed_by_client = reader.if_closed_by_client();
                 let (answer, stated) = self.finish(*reader);
                 let answer = match answer {
                     answer if is_finished || answer == Answer::Failed => answer,
-                    _ if is_abandoned => Answer::Abandoned,
-                    _ => Answer::Failed,
+                    _ if if_closed_by_client == Answer::Failed || !is_closed_by_client(host) => Answer::Failed,
+                    _ => if_closed_by_client,
                 };
                 forwarded.attach(host, &self.worker, answer, stated);
             }

@@ -129,6 +129,19 @@ fn a_text_body_is_the_answer() {
 }
 
 #[test]
+fn events_are_recognised_without_their_content_type_in_chunks_of_any_size() {
+    let body = "event: chunk\r\ndata: {\"choices\": [{\"delta\": {\"content\": \"found it anyway\"}}]}\r\n\r\n";
+    for size in 1..9 {
+        let chunks = body.as_bytes().chunks(size);
+        assert_eq!(answer_in_chunks(Format::OpenAiChat, "text/html", chunks), words(&["found it anyway"]), "{size}");
+        let text = b"evening is the time of events".chunks(size);
+        let expected = words(&["evening is the time of events"]);
+        assert_eq!(answer_in_chunks(Format::OpenAiChat, "text/plain", text), expected, "{size}");
+    }
+    assert_eq!(answer(Format::OpenAiChat, "text/plain", "data"), words(&["data"]), "nothing more comes");
+}
+
+#[test]
 fn the_whole_json_of_an_unknown_api_is_the_answer() {
     assert_eq!(answer(Format::Other, JSON, r#"{"reply": "all of\nit"}"#), words(&["{\"reply\": \"all of\nit\"}"]));
 }

@@ -10,6 +10,8 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, index, block, delta, content, message, model, usage] =
         document.pick(["type", "index", "content_block", "delta", "content", "message", "model", "usage"])?;
+    // Bedrock wraps the events of its streams, which are not read, in objects that have none of these.
+    answer.begin(event.or(content).is_some());
     answer.state_model(model);
     answer.state_usage(usage, &ANTHROPIC);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {

@@ -8,6 +8,7 @@ use crate::scan::Malformed;
 /// Reads an answer, or a part of one. Only the first of several candidates is read.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [candidates, error, model, usage] = document.pick(["candidates", "error", "modelVersion", "usageMetadata"])?;
+    answer.begin(candidates.is_some());
     answer.fail_on(error);
     answer.state_model(model);
     answer.state_usage(usage, &GEMINI);

@@ -18,7 +18,7 @@ mod usage;
 
 use std::rc::Rc;
 
-use super::frames::{Frames, is_type};
+use super::frames::{EVENT_STREAM, Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
 use crate::fingerprint::Fingerprinter;
@@ -53,8 +53,8 @@ enum BodyKind {
     Documents(Format, Frames),
     /// The answer as text.
     Text,
-    /// JSON documents of this format or text. The first byte will decide.
-    Undecided(Format),
+    /// JSON documents of this format, whole or as events, or text. The first bytes, which are kept here, will decide.
+    Undecided(Format, Vec<u8>),
     /// No answer, since the call failed.
     NoAnswer,
 }
@@ -66,7 +66,9 @@ struct PartialAnswer {
     malformed: bool,
     /// The answer if the upstream reported a failure, by its status or within its answer.
     failure: Option<Answer>,
-    /// Whether anything of the answer has come.
+    /// Whether any document has come.
+    has_documents: bool,
+    /// Whether one of them was recognised as a part of the answer. Only of such answers the end is recognised as well.
     has_begun: bool,
     state: AnswerState,
     stated: Stated,
@@ -101,21 +103,28 @@ impl AnswerReader {
     ) -> Self {
         let failure = Answer::of_failed_status(head.status);
         let content_type = head.content_type;
-        let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
+        let is_text = is_type(content_type, b"text/") && !is_type(content_type, EVENT_STREAM);
         let body = if failure.is_some() {
             BodyKind::NoAnswer
         } else if is_text && format == Format::Other {
             BodyKind::Text
         } else if is_text {
-            BodyKind::Undecided(format)
+            BodyKind::Undecided(format, Vec::new())
         } else {
             BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
         let calls = CallsInParts::new(max_event_bytes);
-        let state = AnswerState::Partial;
-        let stated = Stated::default();
-        let answer =
-            PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, stated, search: None };
+        let answer = PartialAnswer {
+            text,
+            calls,
+            malformed: false,
+            failure,
+            has_documents: false,
+            has_begun: false,
+            state: AnswerState::Partial,
+            stated: Stated::default(),
+            search: None,
+        };
         Self { body, max_event_bytes, answer }
     }
 
@@ -135,14 +144,14 @@ impl AnswerReader {
     }
 
     /// Takes the next bytes of the body.
-    pub fn push(&mut self, mut chunk: &[u8]) {
-        if let BodyKind::Undecided(format) = self.body {
-            chunk = chunk.trim_ascii_start();
-            self.body = match chunk.first() {
-                None => return,
-                Some(b'{' | b'[') => BodyKind::Documents(format, Frames::new(b"", self.max_event_bytes)),
-                Some(_) => BodyKind::Text,
-            };
+    pub fn push(&mut self, chunk: &[u8]) {
+        if let BodyKind::Undecided(format, start) = &mut self.body {
+            start.extend_from_slice(if start.is_empty() { chunk.trim_ascii_start() } else { chunk });
+            let Some(body) = BodyKind::of_text(*format, start, self.max_event_bytes) else { return };
+            let start = std::mem::take(start);
+            self.body = body;
+            self.push(&start);
+            return;
         }
         let answer = &mut self.answer;
         match &mut self.body {
@@ -151,7 +160,7 @@ impl AnswerReader {
                 answer.has_begun |= !chunk.is_empty();
                 answer.text.push(chunk);
             }
-            BodyKind::Undecided(_) | BodyKind::NoAnswer => {}
+            BodyKind::Undecided(..) | BodyKind::NoAnswer => {}
         }
     }
 
@@ -160,9 +169,23 @@ impl AnswerReader {
         self.answer.state
     }
 
-    /// Returns whether anything of the answer has come.
-    pub fn has_begun(&self) -> bool {
-        self.answer.has_begun
+    /// Returns the answer to a call whose client has closed the stream before the end of the answer was seen.
+    ///
+    /// The client has given up only if its end would have been recognised. If anything could not be read, the end may have
+    /// passed. If nothing has come, the provider is out of order, which is not the agent's fault.
+    pub fn if_closed_by_client(&self) -> Answer {
+        let answer = &self.answer;
+        let is_readable = match &self.body {
+            BodyKind::Documents(_, frames) => !answer.malformed && !frames.has_lost(),
+            BodyKind::Text => !answer.has_begun,
+            BodyKind::Undecided(..) => true,
+            BodyKind::NoAnswer => false,
+        };
+        match is_readable {
+            true if answer.has_begun => Answer::Abandoned,
+            true if !answer.has_documents => Answer::Failed,
+            _ => Answer::Unknown,
+        }
     }
 
     /// Returns the answer, once the body has ended. If a document was too long or malformed the answer is unknown, since
@@ -174,9 +197,13 @@ impl AnswerReader {
     /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
     pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
         let answer = &mut self.answer;
-        if let BodyKind::Documents(format, frames) = &mut self.body {
-            frames.finish(&mut |document| answer.read(*format, document));
-            answer.malformed |= frames.skipped() > 0;
+        match &mut self.body {
+            BodyKind::Documents(format, frames) => {
+                frames.finish(&mut |document| answer.read(*format, document));
+                answer.malformed |= frames.skipped() > 0;
+            }
+            BodyKind::Undecided(_, start) => answer.text.push(start),
+            BodyKind::Text | BodyKind::NoAnswer => {}
         }
         let has_text = !answer.text.is_empty();
         let text = answer.text.finish();
@@ -191,9 +218,25 @@ impl AnswerReader {
     }
 }
 
+impl BodyKind {
+    /// Returns what a body contains whose type says that it is text, or `None` if these first bytes do not tell yet.
+    fn of_text(format: Format, start: &[u8], max_event_bytes: usize) -> Option<Self> {
+        /// With what a stream of events may begin.
+        const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+        Some(match start.first()? {
+            b'{' | b'[' => Self::Documents(format, Frames::new(b"", max_event_bytes)),
+            _ if FIELDS.iter().any(|field| start.starts_with(field)) => {
+                Self::Documents(format, Frames::new(EVENT_STREAM, max_event_bytes))
+            }
+            _ if FIELDS.iter().any(|field| field.starts_with(start)) => return None,
+            _ => Self::Text,
+        })
+    }
+}
+
 impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
-        self.has_begun = true;
+        self.has_documents = true;
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
             Format::OpenAiResponses => responses::read(document, self),
@@ -209,6 +252,11 @@ impl PartialAnswer {
         if let Some(search) = &mut self.search {
             search.end_document();
         }
+    }
+
+    /// Notes that the answer has begun, if a condition holds.
+    fn begin(&mut self, begun: bool) {
+        self.has_begun |= begun;
     }
 
     /// Notes that the answer has come this far, if a condition holds.

@@ -12,6 +12,7 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     answer.reach(AnswerState::Ended, document.text() == b"[DONE]");
     let [choices, error, model, usage] = document.pick(["choices", "error", "model", "usage"])?;
+    answer.begin(choices.is_some());
     answer.fail_on(error);
     answer.state_model(model);
     answer.state_usage(usage, &OPENAI);

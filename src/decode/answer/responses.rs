@@ -12,6 +12,7 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, delta, item, output, error, response, model, usage] =
         document.pick(["type", "delta", "item", "output", "error", "response", "model", "usage"])?;
+    answer.begin(event.or(output).is_some());
     answer.fail_on(error);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
         None => {

@@ -15,6 +15,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     if method.is_some() {
         return Ok(());
     }
+    answer.begin(error.or(result).is_some());
     answer.reach(AnswerState::Ended, error.is_some());
     if error.is_some() {
         answer.text.mark_failing();

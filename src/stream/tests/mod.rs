@@ -1,5 +1,6 @@
 mod answer_loop;
 mod conversations;
+mod ends;
 mod faults;
 mod pause;
 mod refusals;

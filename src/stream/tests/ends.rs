@@ -1,0 +1,124 @@
+//! What is known of an answer, by what had passed when it ended or its stream was closed.
+
+use super::*;
+
+/// How an answer comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The body ends as it should.
+    Body,
+    /// The client closes the stream.
+    Client,
+    /// The upstream breaks off.
+    Upstream,
+}
+
+const TOOL_CALL: &str =
+    r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "screenshot", "arguments": {}}}"#;
+const TO_CLAUDE: &str = r#"{"anthropic_version": "1", "messages": [{"role": "user", "content": "Where is it?"}]}"#;
+const MCP: (&str, &str) = ("/mcp", TOOL_CALL);
+const CHAT: (&str, &str) = ("/v1/chat/completions", QUESTION);
+const INVOKE: (&str, &str) = ("/model/m/invoke-with-response-stream", TO_CLAUDE);
+const SSE: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const NOTIFICATION: &str = "data: {\"jsonrpc\": \"2.0\", \"method\": \"notifications/message\", \"params\": {}}\n\n";
+
+impl Bench {
+    /// Lets the headers of an answer pass.
+    fn answer_headers(&self, stream: &mut Stream, content_type: &str) {
+        let headers = [(":status", "200"), ("content-type", content_type), ("x-envoy-upstream-service-time", "1")];
+        *self.host.response.borrow_mut() = headers.map(|(name, value)| (name.into(), value.into())).into();
+        stream.response_headers(&self.host, false);
+    }
+
+    /// Makes a call, and lets this much of its answer pass.
+    fn call_until(&self, (path, request): (&str, &str), content_type: &str, body: &str, end: End) {
+        let mut stream = self.held(&[(":path", path)]);
+        self.body(&mut stream, request);
+        self.answer_headers(&mut stream, content_type);
+        let details = match end {
+            End::Body => {
+                self.pass(&mut stream, body, true);
+                "via_upstream"
+            }
+            End::Client => "downstream_remote_disconnect",
+            End::Upstream => "upstream_reset_after_response_started{remote_reset}",
+        };
+        for part in body.as_bytes().chunks(50_000) {
+            self.pass(&mut stream, std::str::from_utf8(part).unwrap(), false);
+        }
+        self.host.properties.borrow_mut().insert("response.code_details".into(), details.into());
+        stream.closed(&self.host);
+    }
+
+    /// Returns what the window keeps of the latest call.
+    fn latest_answer(&self) -> &'static str {
+        let bytes = self.host.get(&agent_key("a")).bytes;
+        let value = Value::decode(&bytes).unwrap();
+        match value.record.window(value.window).calls().last().map(|call| call.answer) {
+            None => "attempt",
+            Some(Answer::Unknown) => "unknown",
+            Some(Answer::Abandoned) => "abandoned",
+            Some(Answer::Text(_)) => "text",
+            Some(Answer::Tools { .. }) => "tools",
+            Some(Answer::Rejected(_) | Answer::Failed) => "another answer",
+        }
+    }
+}
+
+/// A call, the content type and the body of its answer, how it ends, and what is known of it then.
+type Case<'a> = ((&'a str, &'a str), &'a str, &'a str, End, &'a str);
+
+fn check(cases: &[Case<'_>]) {
+    for (call, content_type, body, end, expected) in cases {
+        let bench = Bench::new("");
+        bench.call_until(*call, content_type, body, *end);
+        let start = &body[..body.len().min(200)];
+        assert_eq!(bench.latest_answer(), *expected, "{content_type} {end:?}: {start:?}");
+    }
+}
+
+#[test]
+fn an_answer_is_given_up_only_if_its_end_would_have_been_recognised() {
+    let image = "QUJD".repeat(100_000);
+    let image = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"content": [{{"data": "{image}"}}]}}}}"#);
+    let large = format!("{NOTIFICATION}data: {image}\n\n");
+    let under_way = &large[..300_000];
+    let half = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\n";
+    let malformed = format!("{half}data: {{\"choices\": \n\n");
+    check(&[
+        (MCP, SSE, &large, End::Client, "unknown"),
+        (MCP, SSE, under_way, End::Client, "unknown"),
+        (MCP, SSE, under_way, End::Upstream, "attempt"),
+        (MCP, SSE, NOTIFICATION, End::Client, "unknown"),
+        (MCP, JSON, &image, End::Client, "unknown"),
+        (CHAT, SSE, half, End::Client, "abandoned"),
+        (CHAT, SSE, &malformed, End::Client, "unknown"),
+        (CHAT, "text/html", "Please wait", End::Client, "unknown"),
+        (CHAT, SSE, ": ping\n\n", End::Client, "attempt"),
+        (CHAT, "text/plain", "da", End::Client, "attempt"),
+        (INVOKE, JSON, r#"{"bytes": "eyJ0"}"#, End::Client, "unknown"),
+    ]);
+}
+
+#[test]
+fn events_are_recognised_whatever_their_content_type_says() {
+    let event = r#"data: {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}"#;
+    for before in ["", "\n", "event: chunk\n", "id: 7\n", "retry: 5\n", ": ping\n\n", ":\n\n"] {
+        let body = format!("{before}{event}\n\ndata: [DONE]\n\n");
+        for content_type in ["text/plain", "text/html; charset=utf-8"] {
+            check(&[(CHAT, content_type, &body, End::Client, "text"), (CHAT, content_type, &body, End::Body, "text")]);
+        }
+    }
+}
+
+#[test]
+fn polling_for_a_new_large_image_over_a_stream_that_the_client_closes_is_allowed() {
+    let bench = Bench::new("");
+    for number in 0..15 {
+        let image = format!("{number:08}").repeat(50_000);
+        let result = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"content": [{{"data": "{image}"}}]}}}}"#);
+        bench.call_until(MCP, SSE, &format!("{NOTIFICATION}data: {result}\n\n"), End::Client);
+        assert!(bench.host.replies.borrow().is_empty(), "call {}", number + 1);
+    }
+}
