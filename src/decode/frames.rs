@@ -14,6 +14,9 @@ use crate::scan::Malformed;
 /// The content type of server-sent events.
 pub const EVENT_STREAM: &[u8] = b"text/event-stream";
 
+/// The content types of JSON in lines.
+const LINES: [&[u8]; 3] = [b"application/x-ndjson", b"application/ndjson", b"application/jsonl"];
+
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]
 pub enum Framing {
@@ -30,6 +33,10 @@ pub enum Framing {
 pub struct Frames {
     framing: Framing,
     frame: Frame,
+    /// Whether the body consists of events or lines, the last of which says that it is the last.
+    is_stream: bool,
+    /// Whether the body has ended within a document.
+    cut_short: bool,
 }
 
 impl Frames {
@@ -42,7 +49,9 @@ impl Frames {
         } else {
             Framing::Values(Values::default())
         };
-        Self { framing, frame: Frame::new(max_bytes) }
+        let is_stream =
+            !matches!(framing, Framing::Values(_)) || LINES.iter().any(|lines| is_type(content_type, lines));
+        Self { framing, frame: Frame::new(max_bytes), is_stream, cut_short: false }
     }
 
     /// Takes the next chunk, and calls `each` with every document that it completes.
@@ -69,15 +78,23 @@ impl Frames {
 
     /// Ends the body. The last event needs no blank line after it; other documents must be complete.
     pub fn finish(&mut self, each: &mut dyn FnMut(Json<'_>)) {
-        let cut_short = match &mut self.framing {
-            Framing::Events(_) => {
-                self.frame.deliver(each);
-                false
-            }
-            Framing::Values(values) => values.depth > 0,
-            Framing::Aws(aws) => aws.at > 0 || aws.lost,
-        };
-        self.frame.skipped += u32::from(cut_short);
+        let (was_lost, skipped) = (self.has_lost(), self.frame.skipped);
+        match &mut self.framing {
+            Framing::Events(_) => self.frame.deliver(each),
+            Framing::Values(values) => self.frame.skipped += u32::from(values.depth > 0),
+            Framing::Aws(aws) => self.frame.skipped += u32::from(aws.at > 0 && !aws.lost),
+        }
+        self.cut_short |= !was_lost && self.frame.skipped > skipped;
+    }
+
+    /// Returns whether the body consists of events or lines, the last of which says that it is the last.
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// Returns whether the body has ended within its first document that could not be read.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     /// Returns how many documents were too long, malformed, or cut short by the end of the body.
@@ -310,6 +327,7 @@ impl Aws {
         let payload = (u32::from_be_bytes([e, f, g, h]) as usize).saturating_add(Self::PRELUDE);
         if payload.saturating_add(Self::TRAILER) > total {
             self.lost = true;
+            frame.skipped += 1;
             return Taken::bytes(chunk.len());
         }
         let trailer = total - Self::TRAILER;

@@ -36,7 +36,7 @@ impl Stream {
         }
         self.phase = Phase::ReadAnswer(forwarded, Box::new(reader));
         if ended {
-            self.response_end(host);
+            self.response_body(host, 0, true);
         }
     }
 
@@ -49,7 +49,7 @@ impl Stream {
         // Clients close the stream when the last event of their API has come, and need not wait for its end.
         let is_complete = ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch);
         if is_complete {
-            reader.end_text();
+            reader.end_body();
         }
         if let Some(repetition) = reader.take_repetition()
             && self.act_on_repetition(host, repetition) == Flow::Hold
@@ -70,7 +70,10 @@ impl Stream {
     /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.
     fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
+            // The upstream went away, and a proxy in between ended the body as if it were complete.
+            let lacks_end = reader.lacks_end();
             let (answer, stated) = self.finish(*reader);
+            let answer = if lacks_end { Answer::Failed } else { answer };
             if answer == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }

@@ -138,9 +138,31 @@ impl AnswerReader {
         self.answer.search.take_if(|search| search.found().is_some())?.found()
     }
 
-    /// Ends the last word, because no more of the answer will come.
-    pub fn end_text(&mut self) {
-        self.answer.end_word();
+    /// Ends the last document and the last word, because no more of the answer will come.
+    pub fn end_body(&mut self) {
+        let answer = &mut self.answer;
+        match &mut self.body {
+            BodyKind::Documents(format, frames) => {
+                frames.finish(&mut |document| answer.read(*format, document));
+                answer.malformed |= frames.skipped() > 0;
+            }
+            BodyKind::Undecided(_, start) => answer.text.push(&std::mem::take(start)),
+            BodyKind::Text | BodyKind::NoAnswer => {}
+        }
+        answer.end_word();
+    }
+
+    /// Returns whether the body, which has ended, lacks the end of the answer: it was cut within a document, or a stream
+    /// without an event that says that it is the last. Servers of tools and agents may end a stream without a result, and
+    /// streams of other APIs are not known well enough.
+    pub fn lacks_end(&self) -> bool {
+        let answer = &self.answer;
+        let BodyKind::Documents(format, frames) = &self.body else { return false };
+        let has_end = !matches!(format, Format::Mcp | Format::A2a) && frames.is_stream();
+        let is_known = answer.has_begun || !answer.has_documents;
+        answer.state == AnswerState::Partial
+            && *format != Format::Other
+            && (frames.is_cut_short() || (has_end && is_known && !answer.malformed))
     }
 
     /// Takes the next bytes of the body.
@@ -196,15 +218,8 @@ impl AnswerReader {
 
     /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
     pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
+        self.end_body();
         let answer = &mut self.answer;
-        match &mut self.body {
-            BodyKind::Documents(format, frames) => {
-                frames.finish(&mut |document| answer.read(*format, document));
-                answer.malformed |= frames.skipped() > 0;
-            }
-            BodyKind::Undecided(_, start) => answer.text.push(start),
-            BodyKind::Text | BodyKind::NoAnswer => {}
-        }
         let has_text = !answer.text.is_empty();
         let text = answer.text.finish();
         let answer = match answer.calls.signature() {
@@ -237,6 +252,8 @@ impl BodyKind {
 impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
         self.has_documents = true;
+        // Gateways end the streams of all APIs of models like this.
+        self.reach(AnswerState::Ended, document.text() == b"[DONE]" && !matches!(format, Format::Mcp | Format::A2a));
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
             Format::OpenAiResponses => responses::read(document, self),

@@ -10,7 +10,6 @@ use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    answer.reach(AnswerState::Ended, document.text() == b"[DONE]");
     let [choices, error, model, usage] = document.pick(["choices", "error", "model", "usage"])?;
     answer.begin(choices.is_some());
     answer.fail_on(error);

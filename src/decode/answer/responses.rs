@@ -27,7 +27,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
             answer.fail();
             Ok(())
         }
-        Some(b"response.completed" | b"response.incomplete") => {
+        Some(b"response.completed" | b"response.incomplete" | b"response.done") => {
             answer.reach(AnswerState::Ended, true);
             let [model, usage] =
                 response.and_then(|response| response.pick(["model", "usage"]).ok()).unwrap_or_default();

@@ -113,6 +113,63 @@ fn events_are_recognised_whatever_their_content_type_says() {
 }
 
 #[test]
+fn a_body_that_ends_without_the_end_of_the_answer_is_an_attempt() {
+    const OLLAMA: (&str, &str) = ("/api/chat", QUESTION);
+    const GEMINI: (&str, &str) =
+        ("/v1beta/models/g:streamGenerateContent", r#"{"contents": [{"parts": [{"text": "Where is it?"}]}]}"#);
+    const RESPONSES: (&str, &str) = ("/v1/responses", r#"{"input": "Where is it?"}"#);
+    const AWS: &str = "application/vnd.amazon.eventstream";
+    let delta = "data: {\"choices\": [{\"delta\": {\"content\": \"Yes.\"}}]}\n\n";
+    let finished = delta.replace("}}]", "}, \"finish_reason\": \"stop\"}]");
+    let line = "{\"message\": {\"content\": \"Yes.\"}, \"done\": false}\n";
+    let candidate = r#"{"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]}"#;
+    let gemini = format!("data: {candidate}\n\n");
+    let blocked = "data: {\"promptFeedback\": {\"blockReason\": \"SAFETY\"}}\n\n";
+    let item = "data: {\"type\": \"response.output_text.delta\", \"delta\": \"Yes.\"}\n\n";
+    let large = format!("data: {{\"type\": \"response.completed\", \"output\": \"{}\"}}\n\n", "x".repeat(300_000));
+    check(&[
+        (CHAT, SSE, delta, End::Body, "attempt"),
+        (CHAT, SSE, &finished, End::Body, "text"),
+        (CHAT, SSE, &format!("{delta}data: [DONE]"), End::Body, "text"),
+        (CHAT, SSE, "data: {\"choices\": [{\"delta\": {\"role\": \"assistant\"}}]}\n\n", End::Body, "attempt"),
+        (CHAT, SSE, "", End::Body, "attempt"),
+        (CHAT, SSE, ": ping\n\n", End::Body, "attempt"),
+        (CHAT, SSE, &delta[..30], End::Body, "attempt"),
+        (CHAT, JSON, &ANSWER[..50], End::Body, "attempt"),
+        (CHAT, JSON, "{}", End::Body, "unknown"),
+        (CHAT, JSON, "", End::Body, "unknown"),
+        (OLLAMA, "application/x-ndjson", line, End::Body, "attempt"),
+        (OLLAMA, "application/x-ndjson", &line.replace("false", "true"), End::Body, "text"),
+        (OLLAMA, JSON, line, End::Body, "text"),
+        (GEMINI, SSE, &gemini, End::Body, "attempt"),
+        (GEMINI, SSE, &gemini.replace("]}}]", "]}, \"finishReason\": \"STOP\"}]"), End::Body, "text"),
+        (GEMINI, SSE, blocked, End::Body, "unknown"),
+        (GEMINI, JSON, candidate, End::Body, "text"),
+        (GEMINI, JSON, &format!("[{candidate},\n{}", &candidate[..40]), End::Body, "attempt"),
+        (RESPONSES, SSE, item, End::Body, "attempt"),
+        (RESPONSES, SSE, &format!("{item}data: {{\"type\": \"response.done\"}}\n\n"), End::Body, "text"),
+        (RESPONSES, SSE, &format!("{item}data: [DONE]\n\n"), End::Body, "text"),
+        (RESPONSES, SSE, &format!("{item}{large}"), End::Body, "unknown"),
+        (CHAT, AWS, "", End::Body, "attempt"),
+        // What is not known of these is not an end that is missing.
+        (INVOKE, SSE, "data: {\"bytes\": \"eyJ0\"}\n\n", End::Body, "unknown"),
+        (MCP, SSE, NOTIFICATION, End::Body, "unknown"),
+        (MCP, SSE, "", End::Body, "unknown"),
+        (MCP, JSON, &TOOL_CALL[..40], End::Body, "attempt"),
+    ]);
+}
+
+#[test]
+fn an_answer_of_an_unknown_api_needs_no_end() {
+    let bench = Bench::new(r#", "judge_unknown": true"#);
+    let order = ("/orders", r#"{"article": "a lamp with a green shade"}"#);
+    for body in ["data: {\"state\": \"there are no such lamps\"}\n\n", "data: {\"state\": \"there", ""] {
+        bench.call_until(order, SSE, body, End::Body);
+        assert_ne!(bench.latest_answer(), "attempt", "{body}");
+    }
+}
+
+#[test]
 fn polling_for_a_new_large_image_over_a_stream_that_the_client_closes_is_allowed() {
     let bench = Bench::new("");
     for number in 0..15 {
