@@ -1,12 +1,14 @@
-//! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
+//! The answer: read as it streams past, and attached to its call as soon as the model has finished.
+//!
+//! Many clients stop to read there and ask again, though the stream goes on. What follows are the tokens and the last event.
 
-use super::{Flow, Forwarded, Phase, Stream};
+use super::{Attached, Flow, Forwarded, Phase, Stream};
 use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead, Stated};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
 use crate::turn::{Answer, Format};
-use crate::wire::AnswerLoop;
+use crate::wire::{AnswerLoop, Usage};
 use crate::worker::Worker;
 
 impl Stream {
@@ -50,6 +52,8 @@ impl Stream {
         let is_complete = ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch);
         if is_complete {
             reader.end_body();
+        } else if forwarded.attached.is_none() && !forwarded.is_batch && reader.has_finished() {
+            forwarded.attach_early(host, reader.answer_so_far());
         }
         if let Some(repetition) = reader.take_repetition()
             && self.act_on_repetition(host, repetition) == Flow::Hold
@@ -74,7 +78,7 @@ impl Stream {
             let lacks_end = reader.lacks_end();
             let (answer, stated) = self.finish(*reader);
             let answer = if lacks_end { Answer::Failed } else { answer };
-            if answer == Answer::Unknown {
+            if forwarded.attached.map_or(answer, |early| early.answer) == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
             forwarded.attach(host, &self.worker, answer, stated);
@@ -114,12 +118,26 @@ impl Stream {
 }
 
 impl Forwarded {
+    /// Attaches the answer of a response that goes on.
     #[inline(never)] // so that it is compiled once
+    fn attach_early(&mut self, host: &impl StreamHost, (answer, usage): (Answer, Usage)) {
+        let at_ms = host.steady_ms();
+        self.agent.attach_answer(host, self.sequence, answer, usage, at_ms);
+        self.attached = Some(Attached { answer, usage, at_ms });
+    }
+
+    /// Attaches the answer. If that was done early, it stays as it is, and the tokens that were stated since are added.
+    #[inline(never)] // likewise
     fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
-        let (now_ms, usage) = (host.steady_ms(), stated.usage);
-        self.agent.attach_answer(host, self.sequence, answer, usage, now_ms);
+        let usage = stated.usage;
+        let now = || Attached { answer, usage: Usage::default(), at_ms: host.steady_ms() };
+        let Attached { answer, usage: known, at_ms } = self.attached.unwrap_or_else(now);
+        if self.attached.is_none() || (usage != known && answer != Answer::Failed) {
+            self.agent.attach_answer(host, self.sequence, answer, usage.since(known), at_ms);
+        }
+        // The sidecar is told only once, so that it is told of all tokens.
         let agent = (self.agent.id(), self.agent.record.generation);
-        worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, now_ms);
+        worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, at_ms);
         if let Some(usage) = stated.report() {
             worker.observations.borrow_mut().add_usage(self.agent.id(), usage);
         }

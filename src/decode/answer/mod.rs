@@ -25,7 +25,7 @@ use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
 use crate::turn::{Answer, Format};
-use crate::wire::Repetition;
+use crate::wire::{Repetition, Usage};
 use calls_in_parts::{CallDelta, CallsInParts};
 use repetition::RepetitionSearch;
 
@@ -68,6 +68,8 @@ struct PartialAnswer {
     failure: Option<Answer>,
     /// Whether any document has come.
     has_documents: bool,
+    /// Whether the model had not finished when one of them had been recognised, so that the answer comes in parts.
+    is_in_parts: bool,
     /// Whether one of them was recognised as a part of the answer. Only of such answers the end is recognised as well.
     has_begun: bool,
     state: AnswerState,
@@ -82,7 +84,7 @@ pub enum AnswerState {
     /// More of the answer is to come.
     #[default]
     Partial,
-    /// The model has finished. What may follow is not part of the answer.
+    /// The model has finished. What may follow is not part of the answer, and some clients do not wait for it.
     Finished,
     /// The last event of the API has passed. Clients may close the stream here.
     Ended,
@@ -120,6 +122,7 @@ impl AnswerReader {
             malformed: false,
             failure,
             has_documents: false,
+            is_in_parts: false,
             has_begun: false,
             state: AnswerState::Partial,
             stated: Stated::default(),
@@ -191,6 +194,19 @@ impl AnswerReader {
         self.answer.state
     }
 
+    /// Returns whether the model has finished, and what follows can only be what the answer says about itself.
+    ///
+    /// An answer that is finished in its first part is not: some upstreams give every part a reason to finish.
+    pub fn has_finished(&self) -> bool {
+        self.answer.is_in_parts && self.answer.state >= AnswerState::Finished
+    }
+
+    /// Returns the answer and the tokens that it has stated so far, while more of its body is to come.
+    pub fn answer_so_far(&mut self) -> (Answer, Usage) {
+        self.answer.malformed |= matches!(&self.body, BodyKind::Documents(_, frames) if frames.has_lost());
+        (self.answer.finish(), self.answer.stated.usage)
+    }
+
     /// Returns the answer to a call whose client has closed the stream before the end of the answer was seen.
     ///
     /// The client has given up only if its end would have been recognised. If anything could not be read, the end may have
@@ -219,17 +235,7 @@ impl AnswerReader {
     /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
     pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
         self.end_body();
-        let answer = &mut self.answer;
-        let has_text = !answer.text.is_empty();
-        let text = answer.text.finish();
-        let answer = match answer.calls.signature() {
-            _ if answer.failure.is_some() => answer.failure.unwrap_or_default(),
-            _ if answer.malformed => Answer::Unknown,
-            Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
-            None if has_text => Answer::Text(text),
-            None => Answer::Unknown,
-        };
-        (answer, self.answer.stated, self.answer.text)
+        (self.answer.finish(), self.answer.stated, self.answer.text)
     }
 }
 
@@ -252,6 +258,7 @@ impl BodyKind {
 impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
         self.has_documents = true;
+        self.is_in_parts |= self.has_begun && self.state == AnswerState::Partial;
         // Gateways end the streams of all APIs of models like this.
         self.reach(AnswerState::Ended, document.text() == b"[DONE]" && !matches!(format, Format::Mcp | Format::A2a));
         let result = match format {
@@ -268,6 +275,19 @@ impl PartialAnswer {
         self.malformed |= result.is_err();
         if let Some(search) = &mut self.search {
             search.end_document();
+        }
+    }
+
+    #[inline(never)] // so that it is compiled once
+    fn finish(&mut self) -> Answer {
+        let has_text = !self.text.is_empty();
+        let text = self.text.finish();
+        match self.calls.signature() {
+            _ if self.failure.is_some() => self.failure.unwrap_or_default(),
+            _ if self.malformed => Answer::Unknown,
+            Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
+            None if has_text => Answer::Text(text),
+            None => Answer::Unknown,
         }
     }
 
@@ -371,9 +391,9 @@ impl PartialAnswer {
     }
 }
 
-/// Returns whether a member is there and is not null.
+/// Returns whether a member is there and is neither null nor an empty string, which some upstreams send instead.
 fn is_given(member: Option<Json<'_>>) -> bool {
-    member.is_some_and(|member| !member.is_null())
+    member.is_some_and(|member| !member.is_null() && member.text() != b"\"\"")
 }
 
 /// Returns a member of a member.

@@ -1,6 +1,8 @@
 //! What is known of an answer, by what had passed when it ended or its stream was closed.
 
 use super::*;
+use crate::entries::Kind;
+use crate::wire::Usage;
 
 /// How an answer comes to its end.
 #[derive(Clone, Copy, Debug)]
@@ -177,5 +179,117 @@ fn polling_for_a_new_large_image_over_a_stream_that_the_client_closes_is_allowed
         let result = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"content": [{{"data": "{image}"}}]}}}}"#);
         bench.call_until(MCP, SSE, &format!("{NOTIFICATION}data: {result}\n\n"), End::Client);
         assert!(bench.host.replies.borrow().is_empty(), "call {}", number + 1);
+    }
+}
+
+/// The events of a streamed answer: the role, the text, the reason to finish, and what comes after it.
+const EVENTS: [&str; 4] = [
+    "data: {\"choices\": [{\"delta\": {\"role\": \"assistant\"}, \"finish_reason\": null}]}\n\n",
+    "data: {\"choices\": [{\"delta\": {\"content\": \"I cannot find it.\"}, \"finish_reason\": \"\"}]}\n\n",
+    "data: {\"choices\": [{\"delta\": {}, \"finish_reason\": \"stop\"}]}\n\n",
+    "data: [DONE]\n\n",
+];
+const TOKENS: &str = "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 100, \"completion_tokens\": 20}}\n\n";
+
+impl Bench {
+    /// Makes calls until one is refused. Their answers pass up to the reason to finish, and their streams stay open.
+    fn calls_until_finished(&self) -> Vec<Stream> {
+        let mut open = Vec::new();
+        for _ in 0..20 {
+            let mut stream = self.held(&[]);
+            self.body(&mut stream, QUESTION);
+            if self.host.replies.borrow_mut().pop().is_some() {
+                break;
+            }
+            self.answer_headers(&mut stream, SSE);
+            EVENTS[..3].iter().for_each(|event| assert_eq!(self.pass(&mut stream, event, false), Flow::Continue));
+            open.push(stream);
+        }
+        open
+    }
+}
+
+#[test]
+fn an_answer_is_known_when_the_model_has_finished_though_its_stream_goes_on() {
+    for (rest, tokens) in [(&[][..], None), (&[TOKENS, EVENTS[3]][..], Some((100, 20)))] {
+        for end in [End::Body, End::Client, End::Upstream] {
+            let bench = Bench::new("");
+            let mut open = bench.calls_until_finished();
+            assert_eq!(open.len(), 5, "the sixth call is refused");
+            for stream in &mut open {
+                rest.iter().for_each(|event| assert_eq!(bench.pass(stream, event, false), Flow::Continue));
+                if matches!(end, End::Body) {
+                    bench.pass(stream, "", true);
+                }
+                stream.closed(&bench.host);
+            }
+            let usage = |(input_tokens, output_tokens)| Usage { input_tokens, output_tokens };
+            let usage = tokens.map(usage).unwrap_or_default();
+            let items = bench.items_told();
+            let answers = items.iter().filter(|item| item.kind == Kind::Answer);
+            let told: Vec<_> = answers.map(|item| (item.call.answer.text().is_some(), item.call.usage)).collect();
+            assert_eq!(told, [(true, usage); 5], "{end:?}: each answer once, with all of its tokens");
+            assert_eq!(bench.host.metric(Metric::AnswersUnread), 0);
+        }
+    }
+}
+
+#[test]
+fn tokens_that_are_stated_after_the_model_has_finished_are_those_of_the_call() {
+    let bench = Bench::new("");
+    let whole = EVENTS.concat().replace(EVENTS[3], &[TOKENS, EVENTS[3]].concat());
+    for part in [20, 1000] {
+        let mut stream = bench.held(&[]);
+        bench.body(&mut stream, QUESTION);
+        bench.answer_headers(&mut stream, SSE);
+        for chunk in whole.as_bytes().chunks(part) {
+            bench.pass(&mut stream, std::str::from_utf8(chunk).unwrap(), false);
+        }
+    }
+    let bytes = bench.host.get(&agent_key("a")).bytes;
+    let value = Value::decode(&bytes).unwrap();
+    let [first, second] = value.record.window(value.window).calls().try_into().unwrap();
+    assert_eq!(first.usage, Usage { input_tokens: 100, output_tokens: 20 });
+    assert_eq!((first.usage, first.answer, first.in_flight), (second.usage, second.answer, second.in_flight));
+    let used: Vec<_> =
+        bench.worker.observations.borrow_mut().take().into_iter().flat_map(|agent| agent.usage).collect();
+    assert_eq!((used[0].calls, used[0].input_tokens), (2, 200), "each answer is reported once");
+}
+
+#[test]
+fn a_streamed_answer_costs_one_read_and_one_write_of_shared_data_unless_its_tokens_come_last() {
+    let with_tokens = EVENTS[2].replace("}]}", "}], \"usage\": {\"prompt_tokens\": 9}}");
+    let [role, text, finish, done] = EVENTS;
+    for (events, accesses) in [
+        (vec![role, text, finish, done], 1),
+        (vec![role, text, &with_tokens, done], 1),
+        (vec![role, text, finish, TOKENS, done], 2),
+    ] {
+        let bench = Bench::new("");
+        bench.call(QUESTION, ANSWER);
+        let mut stream = bench.held(&[]);
+        bench.body(&mut stream, QUESTION);
+        bench.host.accesses.set((0, 0));
+        bench.answer_headers(&mut stream, SSE);
+        events.iter().for_each(|event| assert_eq!(bench.pass(&mut stream, event, false), Flow::Continue));
+        assert_eq!(bench.host.accesses.get(), (accesses, accesses), "{events:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_gives_a_reason_to_finish_in_every_part_is_read_to_its_end() {
+    let part = |text: &str| format!("data: {}\n\n", EVENTS[1][6..].trim().replace("I cannot find it.", text));
+    let parts = |texts: [&str; 2]| texts.map(|text| part(text).replace("\"\"}", "\"stop\"}"));
+    let bench = Bench::new("");
+    for (number, last) in ["in the garden", "on the roof", "at the station", "behind the sofa"].into_iter().enumerate()
+    {
+        let mut stream = bench.held(&[]);
+        bench.body(&mut stream, QUESTION);
+        bench.answer_headers(&mut stream, SSE);
+        for event in parts(["I have found it ", last]) {
+            bench.pass(&mut stream, &event, false);
+        }
+        bench.pass(&mut stream, EVENTS[3], true);
+        assert_eq!(bench.score(), number.to_string(), "only the question is repeated");
     }
 }
