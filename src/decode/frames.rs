@@ -102,6 +102,11 @@ impl Frames {
         self.frame.skipped
     }
 
+    /// Returns whether an event had the name `error`.
+    pub fn has_error_event(&self) -> bool {
+        matches!(&self.framing, Framing::Events(events) if events.has_error)
+    }
+
     /// Returns whether a document was lost so far, or is under way and will be.
     pub fn has_lost(&self) -> bool {
         self.frame.skipped > 0 || self.frame.too_long
@@ -187,6 +192,8 @@ pub struct Events {
     /// Whether the last byte was a carriage return. A line feed after it does not end another line.
     after_return: bool,
     has_data: bool,
+    /// Whether an event had the name `error`.
+    has_error: bool,
 }
 
 /// The position in a line of an event.
@@ -198,13 +205,20 @@ enum Line {
     Space,
     /// In the data.
     Data,
+    /// In the name of an event, of which this many bytes match `event:error`.
+    Event(usize),
     /// In another field.
     Other,
 }
 
+/// The line by which an event is named `error`. There may be a space after the colon.
+const ERROR_EVENT: &[u8] = b"event:error";
+/// How many bytes of it the name of the field has.
+const EVENT: usize = 6;
+
 impl Default for Events {
     fn default() -> Self {
-        Self { line: Line::Name(0), mark: 0, after_return: false, has_data: false }
+        Self { line: Line::Name(0), mark: 0, after_return: false, has_data: false, has_error: false }
     }
 }
 
@@ -240,7 +254,16 @@ impl Events {
                 self.line = Line::Data;
                 frame.add_from(chunk, line_len(chunk))
             }
-            Line::Name(_) | Line::Other => {
+            Line::Event(EVENT) if byte == b' ' => Taken::bytes(1),
+            Line::Name(0) if byte == b'e' && may_name_an_error(chunk) => {
+                self.line = Line::Event(1);
+                Taken::bytes(1)
+            }
+            Line::Event(at) if ERROR_EVENT.get(at) == Some(&byte) => {
+                self.line = Line::Event(at + 1);
+                Taken::bytes(1)
+            }
+            Line::Name(_) | Line::Event(_) | Line::Other => {
                 self.line = Line::Other;
                 Taken::bytes(line_len(chunk))
             }
@@ -249,10 +272,16 @@ impl Events {
 
     /// Ends a line, and the event if the line was blank.
     fn line_end(&mut self) -> bool {
+        self.has_error |= self.line == Line::Event(ERROR_EVENT.len());
         let blank = self.line == Line::Name(0);
         self.line = Line::Name(0);
         blank && std::mem::take(&mut self.has_data)
     }
+}
+
+/// Whether the line at the start of a chunk may name an event `error`. Most names are ruled out by their first byte.
+fn may_name_an_error(chunk: &[u8]) -> bool {
+    chunk.get(EVENT..EVENT + 2).is_none_or(|name| name.contains(&b'e'))
 }
 
 /// JSON objects one after the other. Anything between them is ignored, such as the brackets of an array around them.

@@ -180,7 +180,11 @@ impl AnswerReader {
         }
         let answer = &mut self.answer;
         match &mut self.body {
-            BodyKind::Documents(format, frames) => frames.push(chunk, &mut |document| answer.read(*format, document)),
+            BodyKind::Documents(format, frames) => {
+                frames.push(chunk, &mut |document| answer.read(*format, document));
+                answer
+                    .fail_if(frames.has_error_event() && !matches!(format, Format::Mcp | Format::A2a | Format::Other));
+            }
             BodyKind::Text => {
                 answer.has_begun |= !chunk.is_empty();
                 answer.text.push(chunk);
@@ -308,11 +312,16 @@ impl PartialAnswer {
         self.failure = Some(Answer::Failed);
     }
 
-    /// Marks the answer as failed if there is an error in it.
-    fn fail_on(&mut self, error: Option<Json<'_>>) {
-        if is_given(error) {
+    /// Marks the answer as failed, if a condition holds.
+    fn fail_if(&mut self, failed: bool) {
+        if failed {
             self.fail();
         }
+    }
+
+    /// Marks the answer as failed if there is an error in it.
+    fn fail_on(&mut self, error: Option<Json<'_>>) {
+        self.fail_if(is_given(error));
     }
 
     /// Adds text, if the value is a string.
