@@ -155,6 +155,20 @@ fn content_is_read_whatever_other_members_its_result_has() {
 }
 
 #[test]
+fn a_body_that_is_neither_json_nor_events_is_no_answer() {
+    for format in [Mcp, A2a] {
+        for body in ["Accepted", "data", "<html>Please wait</html>"] {
+            for content_type in ["text/plain; charset=utf-8", "text/html", "application/json", ""] {
+                assert_eq!(answer(format, content_type, body), Answer::Unknown, "{content_type}: {body}");
+            }
+        }
+        let body = r#"{"result": {"parts": [{"text": "found it anyway"}]}}"#;
+        assert_eq!(answer(format, "text/plain", body), words(&["found it anyway"]));
+        assert_eq!(answer(format, "text/plain", format!("data: {body}\n\n")), words(&["found it anyway"]));
+    }
+}
+
+#[test]
 fn the_calls_of_a_batch_count_together() {
     let call = |name: &str| {
         format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{name}"}}}}"#)

@@ -55,7 +55,7 @@ enum BodyKind {
     Text,
     /// JSON documents of this format, whole or as events, or text. The first bytes, which are kept here, will decide.
     Undecided(Format, Vec<u8>),
-    /// No answer, since the call failed.
+    /// No answer, since the call failed or is answered elsewhere.
     NoAnswer,
 }
 
@@ -149,8 +149,8 @@ impl AnswerReader {
                 frames.finish(&mut |document| answer.read(*format, document));
                 answer.malformed |= frames.skipped() > 0;
             }
-            BodyKind::Undecided(_, start) => answer.text.push(&std::mem::take(start)),
-            BodyKind::Text | BodyKind::NoAnswer => {}
+            BodyKind::Undecided(format, start) if !is_json_rpc(*format) => answer.text.push(&std::mem::take(start)),
+            BodyKind::Undecided(..) | BodyKind::Text | BodyKind::NoAnswer => {}
         }
         answer.end_word();
     }
@@ -161,7 +161,7 @@ impl AnswerReader {
     pub fn lacks_end(&self) -> bool {
         let answer = &self.answer;
         let BodyKind::Documents(format, frames) = &self.body else { return false };
-        let has_end = !matches!(format, Format::Mcp | Format::A2a) && frames.is_stream();
+        let has_end = !is_json_rpc(*format) && frames.is_stream();
         let is_known = answer.has_begun || !answer.has_documents;
         answer.state == AnswerState::Partial
             && *format != Format::Other
@@ -182,8 +182,7 @@ impl AnswerReader {
         match &mut self.body {
             BodyKind::Documents(format, frames) => {
                 frames.push(chunk, &mut |document| answer.read(*format, document));
-                answer
-                    .fail_if(frames.has_error_event() && !matches!(format, Format::Mcp | Format::A2a | Format::Other));
+                answer.fail_if(frames.has_error_event() && !is_json_rpc(*format) && *format != Format::Other);
             }
             BodyKind::Text => {
                 answer.has_begun |= !chunk.is_empty();
@@ -254,6 +253,8 @@ impl BodyKind {
                 Self::Documents(format, Frames::new(EVENT_STREAM, max_event_bytes))
             }
             _ if FIELDS.iter().any(|field| field.starts_with(start)) => return None,
+            // A tool and an agent answer with JSON. Anything else says only that the call was taken.
+            _ if is_json_rpc(format) => Self::NoAnswer,
             _ => Self::Text,
         })
     }
@@ -264,7 +265,7 @@ impl PartialAnswer {
         self.has_documents = true;
         self.is_in_parts |= self.has_begun && self.state == AnswerState::Partial;
         // Gateways end the streams of all APIs of models like this.
-        self.reach(AnswerState::Ended, document.text() == b"[DONE]" && !matches!(format, Format::Mcp | Format::A2a));
+        self.reach(AnswerState::Ended, document.text() == b"[DONE]" && !is_json_rpc(format));
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
             Format::OpenAiResponses => responses::read(document, self),
@@ -398,6 +399,11 @@ impl PartialAnswer {
             search.end_word();
         }
     }
+}
+
+/// Returns whether this is the format of a tool or of another agent, and not of a model.
+fn is_json_rpc(format: Format) -> bool {
+    matches!(format, Format::Mcp | Format::A2a)
 }
 
 /// Returns whether a member is there and is neither null nor an empty string, which some upstreams send instead.
