@@ -64,6 +64,8 @@ struct PartialAnswer {
     text: Fingerprinter,
     calls: CallsInParts,
     malformed: bool,
+    /// Whether it is complete even if it has no text, which only the results of tools and agents are.
+    may_be_empty: bool,
     /// The answer if the upstream reported a failure, by its status or within its answer.
     failure: Option<Answer>,
     /// Whether any document has come.
@@ -120,6 +122,7 @@ impl AnswerReader {
             text,
             calls,
             malformed: false,
+            may_be_empty: false,
             failure,
             has_documents: false,
             is_in_parts: false,
@@ -291,7 +294,7 @@ impl PartialAnswer {
             _ if self.failure.is_some() => self.failure.unwrap_or_default(),
             _ if self.malformed => Answer::Unknown,
             Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
-            None if has_text => Answer::Text(text),
+            None if has_text || self.may_be_empty => Answer::Text(text),
             None => Answer::Unknown,
         }
     }
