@@ -102,6 +102,11 @@ impl Frames {
         self.frame.skipped
     }
 
+    /// Returns whether a part of a JSON document has come, the rest of which is missing.
+    pub fn is_in_document(&self) -> bool {
+        matches!(self.frame.bytes.first(), Some(b'{' | b'['))
+    }
+
     /// Returns whether an event had the name `error`.
     pub fn has_error_event(&self) -> bool {
         matches!(&self.framing, Framing::Events(events) if events.has_error)

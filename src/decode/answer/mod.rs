@@ -219,14 +219,17 @@ impl AnswerReader {
     /// passed. If nothing has come, the provider is out of order, which is not the agent's fault.
     pub fn if_closed_by_client(&self) -> Answer {
         let answer = &self.answer;
-        let is_readable = match &self.body {
-            BodyKind::Documents(_, frames) => !answer.malformed && !frames.has_lost(),
-            BodyKind::Text => !answer.has_begun,
-            BodyKind::Undecided(..) => true,
-            BodyKind::NoAnswer => false,
+        let (is_readable, is_in_first) = match &self.body {
+            BodyKind::Documents(format, frames) => {
+                let is_in_first = *format != Format::Other && !answer.has_documents && frames.is_in_document();
+                (!answer.malformed && !frames.has_lost(), is_in_first)
+            }
+            BodyKind::Text => (!answer.has_begun, false),
+            BodyKind::Undecided(..) => (true, false),
+            BodyKind::NoAnswer => (false, false),
         };
         match is_readable {
-            true if answer.has_begun => Answer::Abandoned,
+            true if answer.has_begun || is_in_first => Answer::Abandoned,
             true if !answer.has_documents => Answer::Failed,
             _ => Answer::Unknown,
         }

@@ -104,6 +104,34 @@ fn an_answer_is_given_up_only_if_its_end_would_have_been_recognised() {
 }
 
 #[test]
+fn the_first_half_of_a_document_is_the_beginning_of_an_answer() {
+    const OLLAMA: (&str, &str) = ("/api/chat", QUESTION);
+    let gemini = ("/v1beta/models/g:streamGenerateContent", r#"{"contents": [{"parts": [{"text": "Where is it?"}]}]}"#);
+    let line = "{\"message\": {\"content\": \"Yes.\"}";
+    let candidate = "[{\"candidates\": [{\"content\"";
+    let event = "data: {\"choices\": [{\"delta\"";
+    let wrapped = "{\"bytes\": \"eyJ0\"}{\"bytes";
+    check(&[
+        (CHAT, JSON, &ANSWER[..50], End::Client, "abandoned"),
+        (CHAT, JSON, &ANSWER[..50], End::Upstream, "attempt"),
+        (CHAT, JSON, "\n \n", End::Client, "attempt"),
+        (OLLAMA, "application/x-ndjson", line, End::Client, "abandoned"),
+        (gemini, JSON, candidate, End::Client, "abandoned"),
+        (gemini, JSON, "[", End::Client, "attempt"),
+        (CHAT, SSE, event, End::Client, "abandoned"),
+        (CHAT, SSE, ": keep {\n\nid: {", End::Client, "attempt"),
+        (CHAT, SSE, "data: wait", End::Client, "attempt"),
+        (INVOKE, JSON, wrapped, End::Client, "unknown"),
+    ]);
+    let bench = Bench::new("");
+    for call in 1..=6 {
+        assert!(bench.host.replies.borrow().is_empty(), "call {call}");
+        bench.call_until(CHAT, JSON, &ANSWER[..50], End::Client);
+    }
+    assert_eq!(bench.host.replies.borrow().len(), 1, "the sixth call is refused");
+}
+
+#[test]
 fn events_are_recognised_whatever_their_content_type_says() {
     let event = r#"data: {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}"#;
     for before in ["", "\n", "event: chunk\n", "id: 7\n", "retry: 5\n", ": ping\n\n", ":\n\n"] {
