@@ -1,6 +1,6 @@
 //! The answer: read as it streams past, and attached to its call as soon as the model has finished.
 //!
-//! Many clients stop to read there and ask again, though the stream goes on. What follows are the tokens and the last event.
+//! Many clients stop to read there and ask again, though the stream goes on. The rest are tokens and the last event.
 
 use super::{Attached, Flow, Forwarded, Phase, Stream};
 use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead, Stated};
@@ -53,7 +53,8 @@ impl Stream {
         if is_complete {
             reader.end_body();
         } else if forwarded.attached.is_none() && !forwarded.is_batch && reader.has_finished() {
-            forwarded.attach_early(host, reader.answer_so_far());
+            let (answer, usage) = reader.answer_so_far();
+            forwarded.attach_to_call(host, answer, usage);
         }
         if let Some(repetition) = reader.take_repetition()
             && self.act_on_repetition(host, repetition) == Flow::Hold
@@ -118,29 +119,31 @@ impl Stream {
 }
 
 impl Forwarded {
-    /// Attaches the answer of a response that goes on.
+    /// Attaches the answer and tells the sidecar.
     #[inline(never)] // so that it is compiled once
-    fn attach_early(&mut self, host: &impl StreamHost, (answer, usage): (Answer, Usage)) {
-        let at_ms = host.steady_ms();
-        self.agent.attach_answer(host, self.sequence, answer, usage, at_ms);
-        self.attached = Some(Attached { answer, usage, at_ms });
-    }
-
-    /// Attaches the answer. If that was done early, it stays as it is, and the tokens that were stated since are added.
-    #[inline(never)] // likewise
-    fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
-        let usage = stated.usage;
-        let now = || Attached { answer, usage: Usage::default(), at_ms: host.steady_ms() };
-        let Attached { answer, usage: known, at_ms } = self.attached.unwrap_or_else(now);
-        if self.attached.is_none() || (usage != known && answer != Answer::Failed) {
-            self.agent.attach_answer(host, self.sequence, answer, usage.since(known), at_ms);
-        }
+    fn attach(mut self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
+        let Attached { answer, usage, at_ms } = self.attach_to_call(host, answer, stated.usage);
         // The sidecar is told only once, so that it is told of all tokens.
         let agent = (self.agent.id(), self.agent.record.generation);
         worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, at_ms);
         if let Some(usage) = stated.report() {
             worker.observations.borrow_mut().add_usage(self.agent.id(), usage);
         }
+    }
+
+    /// Attaches the answer to its call. If that was done before, the answer stays as it is, and the tokens that were stated
+    /// since are added.
+    #[inline(never)] // likewise
+    fn attach_to_call(&mut self, host: &impl StreamHost, answer: Answer, usage: Usage) -> Attached {
+        let is_new = self.attached.is_none();
+        let now = || Attached { answer, usage: Usage::default(), at_ms: host.steady_ms() };
+        let attached = self.attached.get_or_insert_with(now);
+        let Attached { answer, usage: known, at_ms } = *attached;
+        if is_new || (usage != known && answer != Answer::Failed) {
+            self.agent.attach_answer(host, self.sequence, answer, usage.since(known), at_ms);
+        }
+        attached.usage = usage;
+        *attached
     }
 }
 

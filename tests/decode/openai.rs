@@ -121,7 +121,7 @@ fn a_message_beside_a_delta_is_neither_the_end_nor_text_of_its_own() {
 #[test]
 fn an_error_in_the_choice_of_a_whole_answer_is_a_failure() {
     for choice in [
-        r#""message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "Provider returned error"}"#,
+        r#""message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "No provider"}"#,
         r#""message": {"content": "The"}, "finish_reason": "error""#,
         r#""message": {"content": "The"}, "error": {"code": 502}"#,
     ] {

@@ -36,7 +36,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
 }
 
 fn is_error(value: Option<Json<'_>>) -> bool {
-    value.and_then(Json::string).is_some_and(|value| value.is("error"))
+    value.is_some_and(|value| value.text() == b"\"error\"")
 }
 
 fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
