@@ -51,7 +51,7 @@ impl Stream {
         // Clients close the stream when the last event of their API has come, and need not wait for its end.
         let is_complete = ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch);
         if is_complete {
-            reader.end_body();
+            reader.end_text();
         } else if forwarded.attached.is_none() && !forwarded.is_batch && reader.has_finished() {
             let (answer, usage) = reader.answer_so_far();
             forwarded.attach_to_call(host, answer, usage);

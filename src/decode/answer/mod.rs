@@ -144,8 +144,8 @@ impl AnswerReader {
         self.answer.search.take_if(|search| search.found().is_some())?.found()
     }
 
-    /// Ends the last document and the last word, because no more of the answer will come.
-    pub fn end_body(&mut self) {
+    /// Ends the text, with the last document and the last word, because no more of the answer will come.
+    pub fn end_text(&mut self) {
         let answer = &mut self.answer;
         match &mut self.body {
             BodyKind::Documents(format, frames) => {
@@ -243,7 +243,7 @@ impl AnswerReader {
 
     /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
     pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
-        self.end_body();
+        self.end_text();
         (self.answer.finish(), self.answer.stated, self.answer.text)
     }
 }
