@@ -11,6 +11,12 @@ use super::json::Json;
 use super::json::bounds::container_len;
 use crate::scan::Malformed;
 
+/// The content type of server-sent events.
+pub const EVENT_STREAM: &[u8] = b"text/event-stream";
+
+/// The content types of JSON in lines.
+const LINES: [&[u8]; 3] = [b"application/x-ndjson", b"application/ndjson", b"application/jsonl"];
+
 /// How a body is cut into documents.
 #[derive(Clone, Debug)]
 pub enum Framing {
@@ -27,19 +33,25 @@ pub enum Framing {
 pub struct Frames {
     framing: Framing,
     frame: Frame,
+    /// Whether the body consists of events or lines, the last of which says that it is the last.
+    is_stream: bool,
+    /// Whether the body has ended within a document.
+    cut_short: bool,
 }
 
 impl Frames {
     /// Chooses the framing by content type.
     pub fn new(content_type: &[u8], max_bytes: usize) -> Self {
-        let framing = if is_type(content_type, b"text/event-stream") {
+        let framing = if is_type(content_type, EVENT_STREAM) {
             Framing::Events(Events::default())
         } else if is_type(content_type, b"application/vnd.amazon.eventstream") {
             Framing::Aws(Aws::default())
         } else {
             Framing::Values(Values::default())
         };
-        Self { framing, frame: Frame::new(max_bytes) }
+        let is_stream =
+            !matches!(framing, Framing::Values(_)) || LINES.iter().any(|lines| is_type(content_type, lines));
+        Self { framing, frame: Frame::new(max_bytes), is_stream, cut_short: false }
     }
 
     /// Takes the next chunk, and calls `each` with every document that it completes.
@@ -66,20 +78,43 @@ impl Frames {
 
     /// Ends the body. The last event needs no blank line after it; other documents must be complete.
     pub fn finish(&mut self, each: &mut dyn FnMut(Json<'_>)) {
-        let cut_short = match &mut self.framing {
-            Framing::Events(_) => {
-                self.frame.deliver(each);
-                false
-            }
-            Framing::Values(values) => values.depth > 0,
-            Framing::Aws(aws) => aws.at > 0 || aws.lost,
-        };
-        self.frame.skipped += u32::from(cut_short);
+        let (was_lost, skipped) = (self.has_lost(), self.frame.skipped);
+        match &mut self.framing {
+            Framing::Events(_) => self.frame.deliver(each),
+            Framing::Values(values) => self.frame.skipped += u32::from(values.depth > 0),
+            Framing::Aws(aws) => self.frame.skipped += u32::from(aws.at > 0 && !aws.lost),
+        }
+        self.cut_short |= !was_lost && self.frame.skipped > skipped;
+    }
+
+    /// Returns whether the body consists of events or lines, the last of which says that it is the last.
+    pub fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// Returns whether the body has ended within its first document that could not be read.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     /// Returns how many documents were too long, malformed, or cut short by the end of the body.
     pub fn skipped(&self) -> u32 {
         self.frame.skipped
+    }
+
+    /// Returns whether a part of a JSON document has come, the rest of which is missing.
+    pub fn is_in_document(&self) -> bool {
+        matches!(self.frame.bytes.first(), Some(b'{' | b'['))
+    }
+
+    /// Returns whether an event had the name `error`.
+    pub fn has_error_event(&self) -> bool {
+        matches!(&self.framing, Framing::Events(events) if events.has_error)
+    }
+
+    /// Returns whether a document was lost so far, or is under way and will be.
+    pub fn has_lost(&self) -> bool {
+        self.frame.skipped > 0 || self.frame.too_long
     }
 }
 
@@ -162,6 +197,8 @@ pub struct Events {
     /// Whether the last byte was a carriage return. A line feed after it does not end another line.
     after_return: bool,
     has_data: bool,
+    /// Whether an event had the name `error`.
+    has_error: bool,
 }
 
 /// The position in a line of an event.
@@ -173,13 +210,20 @@ enum Line {
     Space,
     /// In the data.
     Data,
+    /// In the name of an event, of which this many bytes match `event:error`.
+    Event(usize),
     /// In another field.
     Other,
 }
 
+/// The line by which an event is named `error`. There may be a space after the colon.
+const ERROR_EVENT: &[u8] = b"event:error";
+/// How many bytes of it the name of the field has.
+const EVENT: usize = 6;
+
 impl Default for Events {
     fn default() -> Self {
-        Self { line: Line::Name(0), mark: 0, after_return: false, has_data: false }
+        Self { line: Line::Name(0), mark: 0, after_return: false, has_data: false, has_error: false }
     }
 }
 
@@ -215,7 +259,16 @@ impl Events {
                 self.line = Line::Data;
                 frame.add_from(chunk, line_len(chunk))
             }
-            Line::Name(_) | Line::Other => {
+            Line::Event(EVENT) if byte == b' ' => Taken::bytes(1),
+            Line::Name(0) if byte == b'e' && may_name_an_error(chunk) => {
+                self.line = Line::Event(1);
+                Taken::bytes(1)
+            }
+            Line::Event(at) if ERROR_EVENT.get(at) == Some(&byte) => {
+                self.line = Line::Event(at + 1);
+                Taken::bytes(1)
+            }
+            Line::Name(_) | Line::Event(_) | Line::Other => {
                 self.line = Line::Other;
                 Taken::bytes(line_len(chunk))
             }
@@ -224,10 +277,16 @@ impl Events {
 
     /// Ends a line, and the event if the line was blank.
     fn line_end(&mut self) -> bool {
+        self.has_error |= self.line == Line::Event(ERROR_EVENT.len());
         let blank = self.line == Line::Name(0);
         self.line = Line::Name(0);
         blank && std::mem::take(&mut self.has_data)
     }
+}
+
+/// Whether the line at the start of a chunk may name an event `error`. Most names are ruled out by their first byte.
+fn may_name_an_error(chunk: &[u8]) -> bool {
+    chunk.get(EVENT..EVENT + 2).is_none_or(|name| name.contains(&b'e'))
 }
 
 /// JSON objects one after the other. Anything between them is ignored, such as the brackets of an array around them.
@@ -302,6 +361,7 @@ impl Aws {
         let payload = (u32::from_be_bytes([e, f, g, h]) as usize).saturating_add(Self::PRELUDE);
         if payload.saturating_add(Self::TRAILER) > total {
             self.lost = true;
+            frame.skipped += 1;
             return Taken::bytes(chunk.len());
         }
         let trailer = total - Self::TRAILER;

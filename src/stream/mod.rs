@@ -4,7 +4,7 @@
 //! request.rs   headers: which agent is it? inactive or blocked: refuse; switched off: pass without touching the body
 //!              body: held until it is complete, then scored: forward it, or refuse it and never forward it
 //! refuse.rs    the refusal, worded for the client's own API
-//! response.rs  the answer: never held, read as it streams past, and attached to its call when its last event has passed
+//! response.rs  the answer: never held, read as it streams past, and attached to its call when the model has finished
 //! answer_loop.rs  an answer in which the model repeats itself: reported, or ended as the policy says
 //! ```
 //!
@@ -27,7 +27,8 @@ use crate::host::Host;
 use crate::metrics::{Metric, Outcome};
 use crate::reply::Cause;
 use crate::session::HeaderSession;
-use crate::turn::{Conversation, Format};
+use crate::turn::{Answer, Conversation, Format};
+use crate::wire::Usage;
 use crate::worker::Worker;
 
 /// The property that says where a scored call is. Another pass over the same request, after an internal redirect,
@@ -83,6 +84,16 @@ struct Forwarded {
     is_batch: bool,
     /// The conversation of the call, if the policy wants an answer that repeats itself to be cut.
     conversation: Option<Conversation>,
+    /// The answer, if it is attached although the response goes on.
+    attached: Option<Attached>,
+}
+
+/// What was attached to a call when the model had finished.
+#[derive(Clone, Copy)]
+struct Attached {
+    answer: Answer,
+    usage: Usage,
+    at_ms: u64,
 }
 
 impl Stream {

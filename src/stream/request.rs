@@ -121,7 +121,8 @@ impl Stream {
         {
             host.count(Metric::Requests(Outcome::Redirected), 1);
             let format = by_path(self.path.as_bytes()).unwrap_or(Format::Other);
-            let forwarded = Forwarded { agent, sequence, told, format, is_batch: false, conversation: None };
+            let forwarded =
+                Forwarded { agent, sequence, told, format, is_batch: false, conversation: None, attached: None };
             self.phase = Phase::AwaitAnswer(forwarded);
             return Flow::Continue;
         }
@@ -337,6 +338,7 @@ impl Stream {
             told: scored.told,
             format: turn.format,
             is_batch: turn.is_batch,
+            attached: None,
         });
         Flow::Continue
     }

@@ -1,12 +1,14 @@
-//! The answer: read as it streams past, and attached to its call as soon as its last event has passed.
+//! The answer: read as it streams past, and attached to its call as soon as the model has finished.
+//!
+//! Many clients stop to read there and ask again, though the stream goes on. The rest are tokens and the last event.
 
-use super::{Flow, Forwarded, Phase, Stream};
+use super::{Attached, Flow, Forwarded, Phase, Stream};
 use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead, Stated};
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
 use crate::turn::{Answer, Format};
-use crate::wire::AnswerLoop;
+use crate::wire::{AnswerLoop, Usage};
 use crate::worker::Worker;
 
 impl Stream {
@@ -36,7 +38,7 @@ impl Stream {
         }
         self.phase = Phase::ReadAnswer(forwarded, Box::new(reader));
         if ended {
-            self.response_end(host);
+            self.response_body(host, 0, true);
         }
     }
 
@@ -50,6 +52,9 @@ impl Stream {
         let is_complete = ended || (reader.state() == AnswerState::Ended && !forwarded.is_batch);
         if is_complete {
             reader.end_text();
+        } else if forwarded.attached.is_none() && !forwarded.is_batch && reader.has_finished() {
+            let (answer, usage) = reader.answer_so_far();
+            forwarded.attach_to_call(host, answer, usage);
         }
         if let Some(repetition) = reader.take_repetition()
             && self.act_on_repetition(host, repetition) == Flow::Hold
@@ -70,8 +75,11 @@ impl Stream {
     /// Handles the end of the response: its last event has passed, its body has ended, or its trailers have come.
     fn response_end(&mut self, host: &impl StreamHost) {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
+            // The upstream went away, and a proxy in between ended the body as if it were complete.
+            let lacks_end = reader.lacks_end();
             let (answer, stated) = self.finish(*reader);
-            if answer == Answer::Unknown {
+            let answer = if lacks_end { Answer::Failed } else { answer };
+            if forwarded.attached.map_or(answer, |early| early.answer) == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
             forwarded.attach(host, &self.worker, answer, stated);
@@ -84,13 +92,12 @@ impl Stream {
             Phase::ReadAnswer(forwarded, reader) => {
                 host.count(Metric::AnswersCut, 1);
                 let is_finished = reader.state() >= AnswerState::Finished;
-                // A provider that does not begin to answer is out of order. That is not the agent's fault.
-                let is_abandoned = reader.has_begun() && is_closed_by_client(host);
+                let if_closed_by_client = reader.if_closed_by_client();
                 let (answer, stated) = self.finish(*reader);
                 let answer = match answer {
                     answer if is_finished || answer == Answer::Failed => answer,
-                    _ if is_abandoned => Answer::Abandoned,
-                    _ => Answer::Failed,
+                    _ if if_closed_by_client == Answer::Failed || !is_closed_by_client(host) => Answer::Failed,
+                    _ => if_closed_by_client,
                 };
                 forwarded.attach(host, &self.worker, answer, stated);
             }
@@ -112,15 +119,31 @@ impl Stream {
 }
 
 impl Forwarded {
+    /// Attaches the answer and tells the sidecar.
     #[inline(never)] // so that it is compiled once
-    fn attach(&self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
-        let (now_ms, usage) = (host.steady_ms(), stated.usage);
-        self.agent.attach_answer(host, self.sequence, answer, usage, now_ms);
+    fn attach(mut self, host: &impl StreamHost, worker: &Worker, answer: Answer, stated: Stated) {
+        let Attached { answer, usage, at_ms } = self.attach_to_call(host, answer, stated.usage);
+        // The sidecar is told only once, so that it is told of all tokens.
         let agent = (self.agent.id(), self.agent.record.generation);
-        worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, now_ms);
+        worker.entries.borrow_mut().add_answer(agent, self.told, answer, usage, at_ms);
         if let Some(usage) = stated.report() {
             worker.observations.borrow_mut().add_usage(self.agent.id(), usage);
         }
+    }
+
+    /// Attaches the answer to its call. If that was done before, the answer stays as it is, and the tokens that were stated
+    /// since are added.
+    #[inline(never)] // likewise
+    fn attach_to_call(&mut self, host: &impl StreamHost, answer: Answer, usage: Usage) -> Attached {
+        let is_new = self.attached.is_none();
+        let now = || Attached { answer, usage: Usage::default(), at_ms: host.steady_ms() };
+        let attached = self.attached.get_or_insert_with(now);
+        let Attached { answer, usage: known, at_ms } = *attached;
+        if is_new || (usage != known && answer != Answer::Failed) {
+            self.agent.attach_answer(host, self.sequence, answer, usage.since(known), at_ms);
+        }
+        attached.usage = usage;
+        *attached
     }
 }
 

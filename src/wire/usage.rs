@@ -18,6 +18,14 @@ impl Usage {
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
     }
 
+    /// Returns how many more tokens these are than those of an earlier part of the same answer.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+        }
+    }
+
     /// Returns the tokens, unless there are none, which means that nothing is known about them.
     pub fn stated(self) -> Option<Self> {
         (self != Self::default()).then_some(self)

@@ -1,5 +1,8 @@
 //! Anthropic Messages: content comes in blocks, and tool results in the user's messages.
 
+use std::rc::Rc;
+
+use agent_kill_switch::decode::answer::{AnswerReader, AnswerState, ResponseHead};
 use agent_kill_switch::turn::Format::Anthropic;
 use agent_kill_switch::wire::Counting::Literal;
 
@@ -81,4 +84,23 @@ fn citations_and_signatures_are_not_text() {
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}"#,
     ];
     assert_eq!(event_answer(Anthropic, &parts), words(&["the sky is blue"]));
+}
+
+#[test]
+fn the_model_has_finished_when_a_reason_for_it_is_given() {
+    let head = ResponseHead { status: 200, content_type: b"text/event-stream" };
+    let mut reader = AnswerReader::new(Anthropic, head, Rc::from([]), CAP);
+    for (event, state) in [
+        (r#"{"type":"message_start","message":{"content":[],"stop_reason":null}}"#, AnswerState::Partial),
+        (r#"{"type":"content_block_delta","index":0,"delta":{"text":"hello there"}}"#, AnswerState::Partial),
+        (r#"{"type":"message_delta","delta":{"stop_reason":null},"usage":{"output_tokens":1}}"#, AnswerState::Partial),
+        (
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#,
+            AnswerState::Finished,
+        ),
+        (r#"{"type":"message_stop"}"#, AnswerState::Ended),
+    ] {
+        reader.push(format!("data: {event}\n\n").as_bytes());
+        assert_eq!(reader.state(), state, "{event}");
+    }
 }

@@ -209,6 +209,9 @@ fn a_response_with_an_error_status_is_a_failure_whatever_its_body_is() {
 fn an_error_within_a_stream_is_a_failure() {
     let cases = [
         ("openai_chat", r#"{"error":{"message":"overloaded","type":"server_error","code":null}}"#),
+        ("openai_chat", r#"{"choices":[{"index":0,"delta":{"content":""},"error":{"code":502}}]}"#),
+        ("openai_chat", r#"{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}"#),
+        ("openai_chat", r#"{"object":"error","message":"internal error","type":"InternalServerError","code":500}"#),
         ("openai_completions", r#"{"error":{"message":"overloaded"}}"#),
         ("openai_responses", r#"{"type":"error","code":"server_error","message":"overloaded","sequence_number":3}"#),
         ("openai_responses", r#"{"type":"response.failed","response":{"status":"failed"}}"#),

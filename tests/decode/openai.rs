@@ -117,3 +117,17 @@ fn a_message_beside_a_delta_is_neither_the_end_nor_text_of_its_own() {
     let events: Vec<_> = chunks.iter().map(String::as_str).collect();
     assert_eq!(event_answer(OpenAiChat, &events), words(&["one two three"]));
 }
+
+#[test]
+fn an_error_in_the_choice_of_a_whole_answer_is_a_failure() {
+    for choice in [
+        r#""message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "No provider"}"#,
+        r#""message": {"content": "The"}, "finish_reason": "error""#,
+        r#""message": {"content": "The"}, "error": {"code": 502}"#,
+    ] {
+        let body = format!(r#"{{"choices": [{{"index": 0, {choice}}}]}}"#);
+        assert_eq!(json_answer(OpenAiChat, &body), Answer::Failed, "{choice}");
+    }
+    let body = r#"{"choices": [{"message": {"content": "hello there"}, "finish_reason": "stop", "error": null}]}"#;
+    assert_eq!(json_answer(OpenAiChat, body), words(&["hello there"]));
+}

@@ -142,6 +142,79 @@ fn a_result_inside_a_member_that_names_its_kind_is_read() {
 }
 
 #[test]
+fn content_is_read_whatever_other_members_its_result_has() {
+    for other in [r#""message": {"level": "info"}"#, r#""task": {"id": 1}"#] {
+        for (content, expected) in [
+            (r#""content": [{"type": "text", "text": "one two three"}]"#, "one two three"),
+            (r#""content": [], "structuredContent": {"a": "b"}"#, r#"{"a": "b"}"#),
+        ] {
+            let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{{other}, {content}}}}}"#);
+            assert_eq!(json_answer(Mcp, &body), words(&[expected]), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_neither_json_nor_events_is_no_answer() {
+    for format in [Mcp, A2a] {
+        for body in ["Accepted", "data", "<html>Please wait</html>"] {
+            for content_type in ["text/plain; charset=utf-8", "text/html", "application/json", ""] {
+                assert_eq!(answer(format, content_type, body), Answer::Unknown, "{content_type}: {body}");
+            }
+        }
+        let body = r#"{"result": {"parts": [{"text": "found it anyway"}]}}"#;
+        assert_eq!(answer(format, "text/plain", body), words(&["found it anyway"]));
+        assert_eq!(answer(format, "text/plain", format!("data: {body}\n\n")), words(&["found it anyway"]));
+    }
+}
+
+#[test]
+fn a_result_without_text_is_an_empty_text() {
+    let empty = fingerprint(&[]);
+    for (body, failing) in [
+        (r#"{"result": {"content": []}}"#, false),
+        (r#"{"result": {"content": [{"type": "text", "text": ""}]}}"#, false),
+        (r#"{"result": {"content": [], "isError": true}}"#, true),
+        (r#"{"error": {"message": ""}}"#, true),
+    ] {
+        let events = [r#"{"jsonrpc": "2.0", "method": "notifications/progress"}"#, body];
+        for answer in [json_answer(Mcp, body), event_answer(Mcp, &events)] {
+            let text = answer.text().unwrap();
+            assert!(text.is_same(empty) && !text.informative && text.failing == failing, "{body}");
+        }
+    }
+    let task = r#"{"result": {"kind": "task", "id": "t", "status": {"state": "completed"}}}"#;
+    assert!(json_answer(A2a, task).text().is_some_and(|text| text.is_same(empty)));
+    assert_eq!(json_answer(Mcp, r#"{"result": {"content": [}"#), Answer::Unknown);
+    assert_eq!(json_answer(Mcp, r#"{"jsonrpc": "2.0", "id": 1}"#), Answer::Unknown);
+}
+
+#[test]
+fn an_error_that_is_null_is_none() {
+    let body = r#"{"jsonrpc": "2.0", "id": 1, "error": null, "result": {"content": "one two three"}}"#;
+    assert_eq!(json_answer(Mcp, body), words(&["one two three"]));
+    let error = json_answer(Mcp, r#"{"id": 1, "error": {"message": "no such tool"}, "result": null}"#).text().unwrap();
+    assert!(error.failing && error.is_same(fingerprint(&["no such tool"])));
+}
+
+#[test]
+fn an_error_without_a_message_is_known_by_its_code() {
+    let error = |code: &str| json_answer(Mcp, &format!(r#"{{"error": {{"code": {code}}}}}"#)).text().unwrap();
+    assert!(error("-32603").failing && error("-32603").is_same(error("-32603")));
+    assert!(!error("-32603").is_same(error("-32602")));
+}
+
+#[test]
+fn a_task_of_a_tool_that_is_at_work_has_no_answer_and_content_is_one_whatever_its_status() {
+    let task = r#"{"result": {"task": {"taskId": "t1", "status": "working", "pollInterval": 5000}}}"#;
+    assert_eq!(json_answer(Mcp, task), Answer::Unknown);
+    for status in [r#""working""#, r#"{"state": "working"}"#] {
+        let body = format!(r#"{{"result": {{"content": [], "status": {status}}}}}"#);
+        assert!(json_answer(Mcp, &body).text().is_some(), "{status}");
+    }
+}
+
+#[test]
 fn the_calls_of_a_batch_count_together() {
     let call = |name: &str| {
         format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{name}"}}}}"#)

@@ -129,6 +129,49 @@ fn a_text_body_is_the_answer() {
 }
 
 #[test]
+fn events_are_recognised_without_their_content_type_in_chunks_of_any_size() {
+    let body = "event: chunk\r\ndata: {\"choices\": [{\"delta\": {\"content\": \"found it anyway\"}}]}\r\n\r\n";
+    for size in 1..9 {
+        let chunks = body.as_bytes().chunks(size);
+        assert_eq!(answer_in_chunks(Format::OpenAiChat, "text/html", chunks), words(&["found it anyway"]), "{size}");
+        let text = b"evening is the time of events".chunks(size);
+        let expected = words(&["evening is the time of events"]);
+        assert_eq!(answer_in_chunks(Format::OpenAiChat, "text/plain", text), expected, "{size}");
+    }
+    assert_eq!(answer(Format::OpenAiChat, "text/plain", "data"), words(&["data"]), "nothing more comes");
+}
+
+#[test]
+fn an_event_with_the_name_of_an_error_is_a_failure_of_a_model() {
+    let content = r#"data: {"choices": [{"delta": {"content": "hello there"}}]}"#;
+    let error = r#"data: {"message": "upstream overloaded", "code": 503}"#;
+    for (name, failed) in [
+        ("event: error", true),
+        ("event:error", true),
+        ("event: error ", false),
+        ("event: errors", false),
+        ("event: errand", false),
+        ("event:message", false),
+        ("Event: error", false),
+        ("e", false),
+    ] {
+        for end in ["\n", "\r\n", "\r"] {
+            let body = format!("{content}\n\n{name}\n{error}\n\n").replace('\n', end);
+            for size in [1, 7, 8, 1000] {
+                let read = |format| answer_in_chunks(format, SSE, body.as_bytes().chunks(size));
+                let expected = if failed { Answer::Failed } else { words(&["hello there"]) };
+                assert_eq!(read(Format::OpenAiChat), expected, "{name} in chunks of {size}");
+                assert_ne!(
+                    read(Format::Mcp),
+                    Answer::Failed,
+                    "{name}: tools and agents report errors in their results"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn the_whole_json_of_an_unknown_api_is_the_answer() {
     assert_eq!(answer(Format::Other, JSON, r#"{"reply": "all of\nit"}"#), words(&["{\"reply\": \"all of\nit\"}"]));
 }

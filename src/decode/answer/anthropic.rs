@@ -2,7 +2,7 @@
 
 use super::calls_in_parts::CallDelta;
 use super::usage::ANTHROPIC;
-use super::{AnswerState, PartialAnswer};
+use super::{AnswerState, PartialAnswer, is_given};
 use crate::decode::json::Json;
 use crate::scan::Malformed;
 
@@ -10,6 +10,8 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, index, block, delta, content, message, model, usage] =
         document.pick(["type", "index", "content_block", "delta", "content", "message", "model", "usage"])?;
+    // Bedrock wraps the events of its streams, which are not read, in objects that have none of these.
+    answer.begin(event.or(content).is_some());
     answer.state_model(model);
     answer.state_usage(usage, &ANTHROPIC);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
@@ -21,6 +23,9 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         }
         Some(event) if event.starts_with(b"content_block_") || event.starts_with(b"message_") => {
             answer.reach(AnswerState::Ended, event == b"message_stop");
+            // Some clients close the stream at the event that says why the model has finished.
+            let stop = delta.and_then(|delta| delta.get("stop_reason").ok().flatten());
+            answer.reach(AnswerState::Finished, is_given(stop));
             // The message begins with the tokens of its input. Those of its output are in an event of their own.
             let [model, usage] = message.and_then(|message| message.pick(["model", "usage"]).ok()).unwrap_or_default();
             answer.state_model(model);

@@ -9,7 +9,7 @@ use crate::scan::Malformed;
 
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [output, start, delta, message, stop, stop_event, metadata, usage] = document.pick([
+    let [output, start, delta, message, stop, stop_event, metadata, usage, wrapped] = document.pick([
         "output",
         "contentBlockStart",
         "contentBlockDelta",
@@ -18,7 +18,10 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         "messageStop",
         "metadata",
         "usage",
+        "bytes",
     ])?;
+    // Wrapped events of another API are not read.
+    answer.begin(wrapped.is_none());
     // The last event of a stream has the tokens. It comes after the one that says why the model has finished.
     answer.reach(AnswerState::Finished, stop.or(stop_event).is_some());
     let usage = usage.or(metadata.and_then(|metadata| metadata.get("usage").ok().flatten()));

@@ -10,6 +10,7 @@ use crate::scan::Malformed;
 /// Reads an answer, or an event of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, index, delta, message, usage] = document.pick(["type", "index", "delta", "message", "usage"])?;
+    answer.begin(event.or(message).is_some());
     let is_end = event.and_then(Json::string).is_some_and(|event| event.is("message-end"));
     answer.reach(AnswerState::Ended, is_end || (delta.is_none() && message.is_some_and(Json::is_object)));
     read_usage(usage, answer);

@@ -7,7 +7,9 @@ use crate::scan::Malformed;
 
 /// Reads an answer, or a part of one. Only the first of several candidates is read.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    let [candidates, error, model, usage] = document.pick(["candidates", "error", "modelVersion", "usageMetadata"])?;
+    let [candidates, error, model, usage, feedback] =
+        document.pick(["candidates", "error", "modelVersion", "usageMetadata", "promptFeedback"])?;
+    answer.begin(candidates.is_some());
     answer.fail_on(error);
     answer.state_model(model);
     answer.state_usage(usage, &GEMINI);
@@ -16,6 +18,11 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
             answer.reach(AnswerState::Finished, is_given(candidate.get("finishReason")?));
             get_nested(candidate, "content", "parts")?.map_or(Ok(()), |parts| answer.push_content(parts))
         }
-        None => Ok(()),
+        // A prompt that is blocked gets no candidates.
+        None => {
+            let reason = feedback.map_or(Ok(None), |feedback| feedback.get("blockReason"))?;
+            answer.reach(AnswerState::Ended, is_given(reason));
+            Ok(())
+        }
     }
 }

@@ -18,14 +18,14 @@ mod usage;
 
 use std::rc::Rc;
 
-use super::frames::{Frames, is_type};
+use super::frames::{EVENT_STREAM, Frames, is_type};
 use super::json::Json;
 use super::text::{push_json, push_string};
 use crate::fingerprint::Fingerprinter;
 use crate::fingerprint::patterns::Pattern;
 use crate::scan::Malformed;
 use crate::turn::{Answer, Format};
-use crate::wire::Repetition;
+use crate::wire::{Repetition, Usage};
 use calls_in_parts::{CallDelta, CallsInParts};
 use repetition::RepetitionSearch;
 
@@ -53,9 +53,9 @@ enum BodyKind {
     Documents(Format, Frames),
     /// The answer as text.
     Text,
-    /// JSON documents of this format or text. The first byte will decide.
-    Undecided(Format),
-    /// No answer, since the call failed.
+    /// JSON documents of this format, whole or as events, or text. The first bytes, which are kept here, will decide.
+    Undecided(Format, Vec<u8>),
+    /// No answer, since the call failed or is answered elsewhere.
     NoAnswer,
 }
 
@@ -64,9 +64,15 @@ struct PartialAnswer {
     text: Fingerprinter,
     calls: CallsInParts,
     malformed: bool,
+    /// Whether it is complete even if it has no text, which only the results of tools and agents are.
+    may_be_empty: bool,
     /// The answer if the upstream reported a failure, by its status or within its answer.
     failure: Option<Answer>,
-    /// Whether anything of the answer has come.
+    /// Whether any document has come.
+    has_documents: bool,
+    /// Whether the model had not finished when one of them had been recognised, so that the answer comes in parts.
+    is_in_parts: bool,
+    /// Whether one of them was recognised as a part of the answer. Only of such answers the end is recognised as well.
     has_begun: bool,
     state: AnswerState,
     stated: Stated,
@@ -80,7 +86,7 @@ pub enum AnswerState {
     /// More of the answer is to come.
     #[default]
     Partial,
-    /// The model has finished. What may follow is not part of the answer.
+    /// The model has finished. What may follow is not part of the answer, and some clients do not wait for it.
     Finished,
     /// The last event of the API has passed. Clients may close the stream here.
     Ended,
@@ -101,21 +107,30 @@ impl AnswerReader {
     ) -> Self {
         let failure = Answer::of_failed_status(head.status);
         let content_type = head.content_type;
-        let is_text = is_type(content_type, b"text/") && !is_type(content_type, b"text/event-stream");
+        let is_text = is_type(content_type, b"text/") && !is_type(content_type, EVENT_STREAM);
         let body = if failure.is_some() {
             BodyKind::NoAnswer
         } else if is_text && format == Format::Other {
             BodyKind::Text
         } else if is_text {
-            BodyKind::Undecided(format)
+            BodyKind::Undecided(format, Vec::new())
         } else {
             BodyKind::Documents(format, Frames::new(content_type, max_event_bytes))
         };
         let calls = CallsInParts::new(max_event_bytes);
-        let state = AnswerState::Partial;
-        let stated = Stated::default();
-        let answer =
-            PartialAnswer { text, calls, malformed: false, failure, has_begun: false, state, stated, search: None };
+        let answer = PartialAnswer {
+            text,
+            calls,
+            malformed: false,
+            may_be_empty: false,
+            failure,
+            has_documents: false,
+            is_in_parts: false,
+            has_begun: false,
+            state: AnswerState::Partial,
+            stated: Stated::default(),
+            search: None,
+        };
         Self { body, max_event_bytes, answer }
     }
 
@@ -129,29 +144,54 @@ impl AnswerReader {
         self.answer.search.take_if(|search| search.found().is_some())?.found()
     }
 
-    /// Ends the last word, because no more of the answer will come.
+    /// Ends the text, with the last document and the last word, because no more of the answer will come.
     pub fn end_text(&mut self) {
-        self.answer.end_word();
+        let answer = &mut self.answer;
+        match &mut self.body {
+            BodyKind::Documents(format, frames) => {
+                frames.finish(&mut |document| answer.read(*format, document));
+                answer.malformed |= frames.skipped() > 0;
+            }
+            BodyKind::Undecided(format, start) if !is_json_rpc(*format) => answer.text.push(&std::mem::take(start)),
+            BodyKind::Undecided(..) | BodyKind::Text | BodyKind::NoAnswer => {}
+        }
+        answer.end_word();
+    }
+
+    /// Returns whether the body, which has ended, lacks the end of the answer: it was cut within a document, or a stream
+    /// without an event that says that it is the last. Servers of tools and agents may end a stream without a result, and
+    /// streams of other APIs are not known well enough.
+    pub fn lacks_end(&self) -> bool {
+        let answer = &self.answer;
+        let BodyKind::Documents(format, frames) = &self.body else { return false };
+        let has_end = !is_json_rpc(*format) && frames.is_stream();
+        let is_known = answer.has_begun || !answer.has_documents;
+        answer.state == AnswerState::Partial
+            && *format != Format::Other
+            && (frames.is_cut_short() || (has_end && is_known && !answer.malformed))
     }
 
     /// Takes the next bytes of the body.
-    pub fn push(&mut self, mut chunk: &[u8]) {
-        if let BodyKind::Undecided(format) = self.body {
-            chunk = chunk.trim_ascii_start();
-            self.body = match chunk.first() {
-                None => return,
-                Some(b'{' | b'[') => BodyKind::Documents(format, Frames::new(b"", self.max_event_bytes)),
-                Some(_) => BodyKind::Text,
-            };
+    pub fn push(&mut self, chunk: &[u8]) {
+        if let BodyKind::Undecided(format, start) = &mut self.body {
+            start.extend_from_slice(if start.is_empty() { chunk.trim_ascii_start() } else { chunk });
+            let Some(body) = BodyKind::of_text(*format, start, self.max_event_bytes) else { return };
+            let start = std::mem::take(start);
+            self.body = body;
+            self.push(&start);
+            return;
         }
         let answer = &mut self.answer;
         match &mut self.body {
-            BodyKind::Documents(format, frames) => frames.push(chunk, &mut |document| answer.read(*format, document)),
+            BodyKind::Documents(format, frames) => {
+                frames.push(chunk, &mut |document| answer.read(*format, document));
+                answer.fail_if(frames.has_error_event() && !is_json_rpc(*format) && *format != Format::Other);
+            }
             BodyKind::Text => {
                 answer.has_begun |= !chunk.is_empty();
                 answer.text.push(chunk);
             }
-            BodyKind::Undecided(_) | BodyKind::NoAnswer => {}
+            BodyKind::Undecided(..) | BodyKind::NoAnswer => {}
         }
     }
 
@@ -160,9 +200,39 @@ impl AnswerReader {
         self.answer.state
     }
 
-    /// Returns whether anything of the answer has come.
-    pub fn has_begun(&self) -> bool {
-        self.answer.has_begun
+    /// Returns whether the model has finished, and what follows can only be what the answer says about itself.
+    ///
+    /// An answer that is finished in its first part is not: some upstreams give every part a reason to finish.
+    pub fn has_finished(&self) -> bool {
+        self.answer.is_in_parts && self.answer.state >= AnswerState::Finished
+    }
+
+    /// Returns the answer and the tokens that it has stated so far, while more of its body is to come.
+    pub fn answer_so_far(&mut self) -> (Answer, Usage) {
+        self.answer.malformed |= matches!(&self.body, BodyKind::Documents(_, frames) if frames.has_lost());
+        (self.answer.finish(), self.answer.stated.usage)
+    }
+
+    /// Returns the answer to a call whose client has closed the stream before the end of the answer was seen.
+    ///
+    /// The client has given up only if its end would have been recognised. If anything could not be read, the end may have
+    /// passed. If nothing has come, the provider is out of order, which is not the agent's fault.
+    pub fn if_closed_by_client(&self) -> Answer {
+        let answer = &self.answer;
+        let (is_readable, is_in_first) = match &self.body {
+            BodyKind::Documents(format, frames) => {
+                let is_in_first = *format != Format::Other && !answer.has_documents && frames.is_in_document();
+                (!answer.malformed && !frames.has_lost(), is_in_first)
+            }
+            BodyKind::Text => (!answer.has_begun, false),
+            BodyKind::Undecided(..) => (true, false),
+            BodyKind::NoAnswer => (false, false),
+        };
+        match is_readable {
+            true if answer.has_begun || is_in_first => Answer::Abandoned,
+            true if !answer.has_documents => Answer::Failed,
+            _ => Answer::Unknown,
+        }
     }
 
     /// Returns the answer, once the body has ended. If a document was too long or malformed the answer is unknown, since
@@ -173,27 +243,35 @@ impl AnswerReader {
 
     /// Returns the answer like [`finish`](Self::finish), what it says about itself, and the fingerprinter to be used again.
     pub fn finish_into_parts(mut self) -> (Answer, Stated, Fingerprinter) {
-        let answer = &mut self.answer;
-        if let BodyKind::Documents(format, frames) = &mut self.body {
-            frames.finish(&mut |document| answer.read(*format, document));
-            answer.malformed |= frames.skipped() > 0;
-        }
-        let has_text = !answer.text.is_empty();
-        let text = answer.text.finish();
-        let answer = match answer.calls.signature() {
-            _ if answer.failure.is_some() => answer.failure.unwrap_or_default(),
-            _ if answer.malformed => Answer::Unknown,
-            Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
-            None if has_text => Answer::Text(text),
-            None => Answer::Unknown,
-        };
-        (answer, self.answer.stated, self.answer.text)
+        self.end_text();
+        (self.answer.finish(), self.answer.stated, self.answer.text)
+    }
+}
+
+impl BodyKind {
+    /// Returns what a body contains whose type says that it is text, or `None` if these first bytes do not tell yet.
+    fn of_text(format: Format, start: &[u8], max_event_bytes: usize) -> Option<Self> {
+        /// With what a stream of events may begin.
+        const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+        Some(match start.first()? {
+            b'{' | b'[' => Self::Documents(format, Frames::new(b"", max_event_bytes)),
+            _ if FIELDS.iter().any(|field| start.starts_with(field)) => {
+                Self::Documents(format, Frames::new(EVENT_STREAM, max_event_bytes))
+            }
+            _ if FIELDS.iter().any(|field| field.starts_with(start)) => return None,
+            // A tool and an agent answer with JSON. Anything else says only that the call was taken.
+            _ if is_json_rpc(format) => Self::NoAnswer,
+            _ => Self::Text,
+        })
     }
 }
 
 impl PartialAnswer {
     fn read(&mut self, format: Format, document: Json<'_>) {
-        self.has_begun = true;
+        self.has_documents = true;
+        self.is_in_parts |= self.has_begun && self.state == AnswerState::Partial;
+        // Gateways end the streams of all APIs of models like this.
+        self.reach(AnswerState::Ended, document.text() == b"[DONE]" && !is_json_rpc(format));
         let result = match format {
             Format::OpenAiChat | Format::OpenAiCompletions => openai::read(document, self),
             Format::OpenAiResponses => responses::read(document, self),
@@ -211,6 +289,24 @@ impl PartialAnswer {
         }
     }
 
+    #[inline(never)] // so that it is compiled once
+    fn finish(&mut self) -> Answer {
+        let has_text = !self.text.is_empty();
+        let text = self.text.finish();
+        match self.calls.signature() {
+            _ if self.failure.is_some() => self.failure.unwrap_or_default(),
+            _ if self.malformed => Answer::Unknown,
+            Some(signature) => Answer::Tools { text: has_text.then_some(text), signature },
+            None if has_text || self.may_be_empty => Answer::Text(text),
+            None => Answer::Unknown,
+        }
+    }
+
+    /// Notes that the answer has begun, if a condition holds.
+    fn begin(&mut self, begun: bool) {
+        self.has_begun |= begun;
+    }
+
     /// Notes that the answer has come this far, if a condition holds.
     fn reach(&mut self, state: AnswerState, reached: bool) {
         if reached {
@@ -223,11 +319,16 @@ impl PartialAnswer {
         self.failure = Some(Answer::Failed);
     }
 
-    /// Marks the answer as failed if there is an error in it.
-    fn fail_on(&mut self, error: Option<Json<'_>>) {
-        if is_given(error) {
+    /// Marks the answer as failed, if a condition holds.
+    fn fail_if(&mut self, failed: bool) {
+        if failed {
             self.fail();
         }
+    }
+
+    /// Marks the answer as failed if there is an error in it.
+    fn fail_on(&mut self, error: Option<Json<'_>>) {
+        self.fail_if(is_given(error));
     }
 
     /// Adds text, if the value is a string.
@@ -306,9 +407,19 @@ impl PartialAnswer {
     }
 }
 
-/// Returns whether a member is there and is not null.
+/// Returns whether this is the format of a tool or of another agent, and not of a model.
+fn is_json_rpc(format: Format) -> bool {
+    matches!(format, Format::Mcp | Format::A2a)
+}
+
+/// Returns whether a member is there and is neither null nor an empty string, which some upstreams send instead.
 fn is_given(member: Option<Json<'_>>) -> bool {
-    member.is_some_and(|member| !member.is_null())
+    member.is_some_and(is_something)
+}
+
+#[inline(never)] // compiled once, and most members that are asked for are not there
+fn is_something(member: Json<'_>) -> bool {
+    !member.is_null() && member.text() != b"\"\""
 }
 
 /// Returns a member of a member.

@@ -8,6 +8,7 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [response, message, error, done, model, input, output] =
         document.pick(["response", "message", "error", "done", "model", "prompt_eval_count", "eval_count"])?;
+    answer.begin(response.or(message).or(done).is_some());
     answer.state_model(model);
     answer.state_counts(input, output);
     answer.reach(AnswerState::Ended, done.is_some_and(Json::is_true));

@@ -10,17 +10,21 @@ use crate::scan::Malformed;
 
 /// Reads a completion, or a chunk of one.
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
-    answer.reach(AnswerState::Ended, document.text() == b"[DONE]");
-    let [choices, error, model, usage] = document.pick(["choices", "error", "model", "usage"])?;
+    let [choices, error, model, usage, object] = document.pick(["choices", "error", "model", "usage", "object"])?;
+    answer.begin(choices.is_some());
     answer.fail_on(error);
+    answer.fail_if(is_error(object));
     answer.state_model(model);
     answer.state_usage(usage, &OPENAI);
     for choice in choices.into_iter().flat_map(Json::elements) {
-        let [index, text, message, delta, finish] =
-            choice?.pick(["index", "text", "message", "delta", "finish_reason"])?;
+        let [index, text, message, delta, finish, error] =
+            choice?.pick(["index", "text", "message", "delta", "finish_reason", "error"])?;
         // Beside a delta, some providers repeat the message as far as it is known.
         let message = message.filter(|_| !is_given(delta));
         if index.is_none_or(|index| index.text() == b"0") {
+            // Routers report an error of the provider in the choice.
+            answer.fail_on(error);
+            answer.fail_if(is_error(finish));
             answer.reach(AnswerState::Finished, is_given(finish));
             answer.reach(AnswerState::Ended, is_given(message));
             answer.push_string(text)?;
@@ -29,6 +33,10 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
         }
     }
     Ok(())
+}
+
+fn is_error(value: Option<Json<'_>>) -> bool {
+    value.is_some_and(|value| value.text() == b"\"error\"")
 }
 
 fn read_message(message: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {

@@ -12,6 +12,7 @@ use crate::scan::Malformed;
 pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
     let [event, delta, item, output, error, response, model, usage] =
         document.pick(["type", "delta", "item", "output", "error", "response", "model", "usage"])?;
+    answer.begin(event.or(output).is_some());
     answer.fail_on(error);
     match event.and_then(Json::string).map(|event| event.unescaped()).as_deref() {
         None => {
@@ -26,7 +27,7 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
             answer.fail();
             Ok(())
         }
-        Some(b"response.completed" | b"response.incomplete") => {
+        Some(b"response.completed" | b"response.incomplete" | b"response.done") => {
             answer.reach(AnswerState::Ended, true);
             let [model, usage] =
                 response.and_then(|response| response.pick(["model", "usage"]).ok()).unwrap_or_default();

@@ -15,12 +15,30 @@ pub fn read(document: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfor
     if method.is_some() {
         return Ok(());
     }
-    answer.reach(AnswerState::Ended, error.is_some());
-    if error.is_some() {
-        answer.text.mark_failing();
+    answer.begin(error.or(result).is_some());
+    // Some servers send both, and null for the one that there is not.
+    match (error.filter(|error| !error.is_null()), result) {
+        (Some(error), _) => read_error(error, answer),
+        (None, Some(result)) => read_result(result, answer),
+        (None, None) => Ok(()),
     }
-    answer.push_string(error.map_or(Ok(None), |error| error.get("message"))?)?;
-    result.map_or(Ok(()), |result| read_result(result, answer))
+}
+
+fn read_error(error: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
+    end(answer);
+    answer.text.mark_failing();
+    let [code, message] = error.pick(["code", "message"])?;
+    match code {
+        Some(code) if message.is_none() => answer.text.push_opaque(code.text()),
+        _ => answer.push_string(message)?,
+    }
+    Ok(())
+}
+
+/// Notes that the response has come. A result without text is as good as any other.
+fn end(answer: &mut PartialAnswer) {
+    answer.reach(AnswerState::Ended, true);
+    answer.may_be_empty = true;
 }
 
 fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malformed> {
@@ -31,8 +49,12 @@ fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfo
         answer.text.mark_failing();
     }
     // The artifacts of a task come one by one, and then its status.
+    // The result of a tool is complete, whatever its status says.
+    let status = status.filter(|_| content.or(structured).is_none());
     let in_progress = status.map_or(Ok(artifact.is_some()), is_in_progress)?;
-    answer.reach(AnswerState::Ended, !in_progress);
+    if !in_progress {
+        end(answer);
+    }
     if [content, parts, artifacts, artifact, status].iter().all(Option::is_none) {
         return push_json(result, &mut answer.text);
     }
@@ -51,15 +73,21 @@ fn read_result(result: Json<'_>, answer: &mut PartialAnswer) -> Result<(), Malfo
     }
 }
 
-/// Returns the result without the member around it, by which later versions of A2A name the kind of the result.
+/// Returns the result without the member around it, by which later versions of A2A name the kind of the result. A result
+/// with content of its own may have members of these names as well.
 fn unwrapped(result: Json<'_>) -> Result<Json<'_>, Malformed> {
-    let kinds = result.pick(["task", "message", "statusUpdate", "artifactUpdate"])?;
+    let [content, structured, parts, kinds @ ..] =
+        result.pick(["content", "structuredContent", "parts", "task", "message", "statusUpdate", "artifactUpdate"])?;
+    if content.or(structured).or(parts).is_some() {
+        return Ok(result);
+    }
     Ok(kinds.into_iter().flatten().find(|kind| kind.is_object()).unwrap_or(result))
 }
 
 fn is_in_progress(status: Json<'_>) -> Result<bool, Malformed> {
     const STATES: [&str; 4] = ["submitted", "working", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"];
-    let state = status.get("state")?.and_then(Json::string);
+    // The status of an MCP task is a string.
+    let state = status.get("state")?.unwrap_or(status).string();
     Ok(state.is_some_and(|state| STATES.iter().any(|known| state.is(known))))
 }
 

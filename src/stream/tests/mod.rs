@@ -1,5 +1,6 @@
 mod answer_loop;
 mod conversations;
+mod ends;
 mod faults;
 mod pause;
 mod refusals;
@@ -16,7 +17,6 @@ use crate::detect::window::Window;
 use crate::host::fake::Fake;
 use crate::host::{Host as _, StreamHost as _};
 use crate::shared::agent_key;
-use crate::turn::Answer;
 use crate::wire::{Action, AgentPolicy, KillReport, Scope, StoppedSession};
 
 /// A worker, its host, and agent `a` with the kill switch on.

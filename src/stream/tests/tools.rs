@@ -194,3 +194,21 @@ fn a_job_whose_state_is_told_by_structured_content_alone_may_be_polled() {
     assert_eq!(polls(&|number| format!("{}, {}", STATES[number % 5], STATES[number / 5])), 15, "new states");
     assert_eq!(polls(&|_| STATES[0].to_owned()), 5, "the same state");
 }
+
+#[test]
+fn the_same_mcp_call_with_the_same_empty_result_is_a_loop_and_thirty_different_ones_are_not() {
+    for response in [
+        r#""result": {"content": []}"#,
+        r#""result": {"content": [{"type": "text", "text": ""}]}"#,
+        r#""result": {"content": [], "isError": true}"#,
+        r#""error": {"code": -32603}"#,
+    ] {
+        let response = format!(r#"{{"jsonrpc": "2.0", "id": 1, {response}}}"#);
+        let bench = Bench::new("");
+        let forwarded = (0..20).take_while(|_| call_with_result(&bench, "save", &response)).count();
+        assert_eq!(forwarded, 5, "{response}");
+    }
+    let bench = Bench::new("");
+    let saved = r#"{"jsonrpc": "2.0", "id": 1, "result": {"content": []}}"#;
+    assert!((0..30).all(|number| call_with_result(&bench, &format!("save page {number}"), saved)));
+}
