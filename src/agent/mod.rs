@@ -270,6 +270,14 @@ impl Agent {
         });
     }
 
+    /// Adds tokens that were stated after the answer was attached to its call.
+    pub fn add_usage(&self, host: &impl Host, sequence: Sequence, usage: Usage) {
+        self.update_window(host, &|window| {
+            window.add_usage(sequence, usage);
+            true
+        });
+    }
+
     /// Changes the window of the call. `change` returns whether there is anything to write, and so does this function.
     fn update_window(&self, host: &impl Host, change: &dyn Fn(&mut Window) -> bool) -> bool {
         let changed = match &self.slot {

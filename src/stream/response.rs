@@ -139,8 +139,10 @@ impl Forwarded {
         let now = || Attached { answer, usage: Usage::default(), at_ms: host.steady_ms() };
         let attached = self.attached.get_or_insert_with(now);
         let Attached { answer, usage: known, at_ms } = *attached;
-        if is_new || (usage != known && answer != Answer::Failed) {
-            self.agent.attach_answer(host, self.sequence, answer, usage.since(known), at_ms);
+        if is_new {
+            self.agent.attach_answer(host, self.sequence, answer, usage, at_ms);
+        } else if usage != known {
+            self.agent.add_usage(host, self.sequence, usage.since(known));
         }
         attached.usage = usage;
         *attached
