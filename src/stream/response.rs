@@ -4,6 +4,7 @@
 
 use super::{Attached, Flow, Forwarded, Phase, Stream};
 use crate::decode::answer::{AnswerReader, AnswerState, ResponseHead, Stated};
+use crate::decode::format::by_path;
 use crate::headers::{Headers, is_compressed, parse_number};
 use crate::host::StreamHost;
 use crate::metrics::Metric;
@@ -31,9 +32,7 @@ impl Stream {
         let text = self.worker.take_fingerprinter();
         let max_event_bytes = self.worker.config.max_event_bytes;
         let mut reader = AnswerReader::with_fingerprinter(text, forwarded.format, head, max_event_bytes);
-        // What a tool or another agent returns is not written by this agent's model.
-        let is_of_model = !matches!(forwarded.format, Format::Mcp | Format::A2a | Format::Other);
-        if is_of_model && forwarded.agent.record.answer_loop != AnswerLoop::Off {
+        if is_of_model(forwarded.format) && forwarded.agent.record.answer_loop != AnswerLoop::Off {
             reader.find_repetition();
         }
         self.phase = Phase::ReadAnswer(forwarded, Box::new(reader));
@@ -77,8 +76,11 @@ impl Stream {
         if let Phase::ReadAnswer(forwarded, reader) = self.take_phase() {
             // The upstream went away, and a proxy in between ended the body as if it were complete.
             let lacks_end = reader.lacks_end();
+            // A request that only looks like a call, for example to store messages, is answered in another way.
+            let is_no_call = reader.is_of_another_api() && by_path(self.path.as_bytes()).is_none();
             let (answer, stated) = self.finish(*reader);
-            let answer = if lacks_end { Answer::Failed } else { answer };
+            let answer =
+                if lacks_end || (is_no_call && is_of_model(forwarded.format)) { Answer::Failed } else { answer };
             if forwarded.attached.map_or(answer, |early| early.answer) == Answer::Unknown {
                 host.count(Metric::AnswersUnread, 1);
             }
@@ -147,6 +149,11 @@ impl Forwarded {
         attached.usage = usage;
         *attached
     }
+}
+
+/// Whether answers of this format are written by this agent's model, and not by a tool or another agent.
+fn is_of_model(format: Format) -> bool {
+    !matches!(format, Format::Mcp | Format::A2a | Format::Other)
 }
 
 /// What Envoy says about a stream that it has sent to another upstream, because the first one redirected it.

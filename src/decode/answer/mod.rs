@@ -200,6 +200,12 @@ impl AnswerReader {
         self.answer.state
     }
 
+    /// Returns whether the answer is JSON that has nothing of an answer of this API. Of streams that is not certain.
+    pub fn is_of_another_api(&self) -> bool {
+        let is_whole = matches!(&self.body, BodyKind::Documents(_, frames) if !frames.is_stream());
+        is_whole && self.answer.has_documents && !self.answer.has_begun
+    }
+
     /// Returns whether the model has finished, and what follows can only be what the answer says about itself.
     ///
     /// An answer that is finished in its first part is not: some upstreams give every part a reason to finish.

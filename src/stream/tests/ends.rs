@@ -321,3 +321,24 @@ fn an_answer_that_gives_a_reason_to_finish_in_every_part_is_read_to_its_end() {
         assert_eq!(bench.score(), number.to_string(), "only the question is repeated");
     }
 }
+
+#[test]
+fn a_request_that_only_looks_like_a_call_is_none_if_its_answer_is_not_one() {
+    for (path, answer, refused) in [
+        ("/v1/memories", r#"{"results": [{"id": "m1", "memory": "likes tea"}]}"#, false),
+        ("/pooling", r#"{"data": [{"embedding": [0.1, 0.2]}]}"#, false),
+        ("/our-own/llm", ANSWER, true),
+        ("/v1/chat/completions", r#"{"results": []}"#, true),
+    ] {
+        let bench = Bench::new("");
+        let is_refused = |_| {
+            let mut stream = bench.held(&[(":path", path)]);
+            let refused = bench.body(&mut stream, QUESTION) == Flow::Hold;
+            if !refused {
+                bench.answer(&mut stream, 200, answer);
+            }
+            refused
+        };
+        assert_eq!((0..15).any(is_refused), refused, "{path}");
+    }
+}
