@@ -135,12 +135,6 @@ impl Tx {
         self.connection().rows(select("ORDER BY agent_id")).await?.iter().map(agent).collect()
     }
 
-    /// Takes the next revision. Filters that know an older one are told what has changed.
-    pub(super) async fn next_revision(&mut self) -> Result<u64> {
-        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
-        self.connection().row(next).await?.integer("rev")
-    }
-
     /// Writes the whole agent under the next revision, and returns that revision. `agent.rev` is ignored.
     pub async fn save_agent(&mut self, agent: &Agent) -> Result<u64> {
         let rev = self.next_revision().await?;

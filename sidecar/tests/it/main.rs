@@ -34,6 +34,7 @@ mod pause;
 mod policies;
 mod postgres;
 mod replicas;
+mod restored;
 mod retention;
 mod scale;
 mod serving;
