@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::envoys::{EnvoyView, Poll};
 use super::{Result, Service, publish};
-use crate::store::Meta;
+use crate::store::{Changes, Meta};
 
 /// The number of agents in one answer. They are about a quarter of a megabyte of JSON, which Envoy buffers as a whole.
 const PAGE: u32 = 1_000;
@@ -106,20 +106,18 @@ impl Service {
     async fn page(&self, since: u64, full: bool, meta: &Meta, poll: &Poll<'_>) -> Result<Synced> {
         // Read before the page, so that every change up to this revision is in the page or before it.
         let current = self.rev();
-        let mut rows = self.store.changes(since, PAGE + 1).await?;
-        let more = rows.len() > PAGE as usize;
-        rows.truncate(PAGE as usize);
-        let last = rows.last().map_or(since, |agent| agent.rev);
+        let Changes { agents: changed, last_rev, more } = self.store.changes(since, PAGE).await?;
+        let last = last_rev.unwrap_or(since);
         // The page may contain a commit that is not published yet. Its revision must be known here when the filter asks
         // for the changes since then.
-        if !rows.is_empty() {
+        if last_rev.is_some() {
             publish(&self.rev, last);
         }
         let rev = if more { last } else { last.max(current) };
         poll.expect_full_page((full && more).then_some(rev));
 
-        let (mut agents, mut deleted) = (Vec::with_capacity(rows.len()), Vec::new());
-        for agent in rows {
+        let (mut agents, mut deleted) = (Vec::with_capacity(changed.len()), Vec::new());
+        for agent in changed {
             if !agent.deleted {
                 agents.push(agent.policy);
             } else if since > 0 {

@@ -41,7 +41,7 @@ mod transfer;
 mod usage;
 
 pub use access::Session;
-pub use agents::AgentQuery;
+pub use agents::{AgentQuery, Changes};
 pub use alerts::DeliveryQuery;
 pub use bus::{EntryBus, InProcess};
 pub use database::{Connection, Database, Dialect, Transaction};

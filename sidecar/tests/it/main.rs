@@ -49,4 +49,5 @@ mod telemetry;
 mod top;
 mod transfer;
 mod trusted_users;
+mod unreadable;
 mod usage;
