@@ -17,6 +17,9 @@ pub enum StoreError {
     /// be lost.
     #[error("the database file was removed or replaced while it was in use")]
     Replaced,
+    /// The database file is damaged, or is no database.
+    #[error("the database file is damaged: {0}")]
+    Malformed(String),
     /// A row contains a value that this version of the program does not understand.
     #[error("the database holds something unexpected in {column}: {value}")]
     Corrupt {
@@ -49,6 +52,7 @@ impl StoreError {
                 "the database file was removed or replaced while the sidecar was running, so nothing is written: put \
                  the file back before you restart the sidecar"
             }
+            Self::Malformed(_) => "the database file is damaged: restore a backup",
             Self::Corrupt { .. } => {
                 "the database contains a value that this version of the sidecar cannot read: the log says which"
             }
@@ -58,6 +62,11 @@ impl StoreError {
 
 impl From<SqlxError> for StoreError {
     fn from(error: SqlxError) -> Self {
+        if let SqlxError::Database(error) = &error
+            && sqlite::is_malformed(error.as_ref())
+        {
+            return Self::Malformed(error.to_string());
+        }
         let is_busy = match &error {
             SqlxError::PoolTimedOut => true,
             SqlxError::Database(error) => sqlite::is_busy(error.as_ref()) || postgres::is_busy(error.as_ref()),

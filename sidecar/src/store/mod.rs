@@ -25,6 +25,7 @@ mod calls;
 mod database;
 mod error;
 mod events;
+mod health;
 mod location;
 mod meta;
 mod migrations;
@@ -47,6 +48,8 @@ pub use bus::{EntryBus, InProcess};
 pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
+pub use health::Failure;
+use health::{Health, Observed};
 pub use location::Location;
 pub use meta::Meta;
 use meta::Revisions;
@@ -83,6 +86,7 @@ pub struct Expiry {
 /// A database with the statements of the sidecar.
 pub struct Store {
     database: Box<dyn Database>,
+    health: Arc<Health>,
     /// Whether a change of this process has begun a branch: see [`Meta`].
     has_branch: Arc<AtomicBool>,
 }
@@ -90,7 +94,9 @@ pub struct Store {
 impl Store {
     /// Returns a store over an open database.
     pub fn new(database: impl Database) -> Self {
-        Self { database: Box::new(database), has_branch: Arc::default() }
+        let health = Arc::<Health>::default();
+        let database = Box::new(Observed { inner: database, health: Arc::clone(&health) });
+        Self { database, health, has_branch: Arc::default() }
     }
 
     /// Opens a SQLite file, creates it if there is none, and brings its schema up to date.

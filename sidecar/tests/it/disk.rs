@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use futures_util::future::join_all;
+use kill_switch::model::Agent;
 use kill_switch::service::Limits;
 use kill_switch::store::Store;
 use reqwest::Method;
@@ -227,4 +228,48 @@ async fn a_stored_value_that_cannot_be_read_is_an_internal_error() {
         let problem = answer.problem(500);
         assert!(problem["detail"].as_str().unwrap().contains("cannot read"), "{change}: {problem}");
     }
+}
+
+#[tokio::test]
+async fn readyz_is_red_for_a_while_after_a_kill_could_not_be_written_although_the_probe_can() {
+    let sidecar = Sidecar::guarding("a").await;
+    let options = SqliteConnectOptions::new().filename(sidecar.dir.path().join("test.db"));
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    // As on a disk that has room for the probe, and not for a kill.
+    let full = "CREATE TRIGGER full BEFORE INSERT ON kills BEGIN SELECT RAISE(FAIL, 'the disk is full'); END";
+    sqlx::query(full).execute(&pool).await.unwrap();
+    assert_eq!(sidecar.api.get("/readyz").await.status, 200);
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.problem(503);
+    let problem = sidecar.api.get("/readyz").await.problem(503);
+    assert_eq!(problem["detail"], "the database could not take a change a moment ago");
+    sqlx::query("DROP TRIGGER full").execute(&pool).await.unwrap();
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    eventually("ready again", || async { sidecar.api.get("/readyz").await.status == 200 }).await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_internal_error_and_readyz_is_red() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("test.db");
+    let store = Store::sqlite(&path).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    for n in 0..3_000 {
+        tx.save_agent(&Agent::new(&format!("agent-{n}"), 1)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    store.close().await;
+    let mut content = fs::read(&path).unwrap();
+    // Agents are at the end. The first pages hold the schema.
+    let damaged = content.len() / 8 * 7;
+    content[damaged..].fill(0x5a);
+    fs::write(&path, content).unwrap();
+    let sidecar = Sidecar::over(Arc::new(Store::sqlite(&path).await.unwrap()), Limits::default(), dir).await;
+    assert_eq!(sidecar.api.get("/readyz").await.status, 200, "nothing has read the damaged part");
+    let answer = sidecar.api.get("/v1/overview").await;
+    assert!(!answer.headers.contains_key("retry-after"), "trying again cannot help");
+    assert_eq!(answer.problem(500)["detail"], "the database file is damaged: restore a backup");
+    assert_eq!(
+        sidecar.api.get("/readyz").await.problem(503)["detail"],
+        "the database file is damaged: restore a backup"
+    );
 }

@@ -178,9 +178,17 @@ impl Connection for PoolConnection<sqlx::Sqlite> {
 
 /// Whether another process holds the file: `SQLITE_BUSY` and `SQLITE_LOCKED` with any extended code.
 pub(super) fn is_busy(error: &dyn DatabaseError) -> bool {
-    const BUSY_OR_LOCKED: [i32; 2] = [5, 6];
+    has_code(error, [5, 6])
+}
+
+/// Whether the file is damaged: `SQLITE_CORRUPT` and `SQLITE_NOTADB` with any extended code.
+pub(super) fn is_malformed(error: &dyn DatabaseError) -> bool {
+    has_code(error, [11, 26])
+}
+
+fn has_code(error: &dyn DatabaseError, codes: [i32; 2]) -> bool {
     let code = error.try_downcast_ref::<SqliteError>().and_then(|error| error.code()?.parse::<i32>().ok());
-    code.is_some_and(|code| BUSY_OR_LOCKED.contains(&(code & 0xff)))
+    code.is_some_and(|code| codes.contains(&(code & 0xff)))
 }
 
 #[cfg(test)]
