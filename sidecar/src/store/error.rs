@@ -13,9 +13,9 @@ pub enum StoreError {
     /// The database cannot be opened, read or written.
     #[error("the database cannot be used: {0}")]
     Unavailable(String),
-    /// A file of the database was removed or replaced while it was in use. Nothing is written any more, because it would
+    /// A file of the database was removed, replaced or cut off while it was in use. Nothing is written any more, because it would
     /// be lost.
-    #[error("the database file was removed or replaced while it was in use")]
+    #[error("the database file was removed, replaced or cut off while it was in use")]
     Replaced,
     /// The database file is damaged, or is no database.
     #[error("the database file is damaged: {0}")]
@@ -49,8 +49,8 @@ impl StoreError {
                  you repeat it"
             }
             Self::Replaced => {
-                "the database file was removed or replaced while the sidecar was running, so nothing is written: put \
-                 the file back before you restart the sidecar"
+                "the database file was removed, replaced or cut off while the sidecar was running, so nothing is \
+                 written: put the file back before you restart the sidecar"
             }
             Self::Malformed(_) => "the database file is damaged: restore a backup",
             Self::Corrupt { .. } => {
