@@ -11,8 +11,9 @@ use crate::model::Millis;
 const FIRST_MS: Millis = 5_000;
 /// The longest wait, unless the receiver asks for a longer one.
 const LONGEST_MS: Millis = 30 * 60 * 1_000;
-/// The longest wait that a receiver may ask for.
-const LONGEST_ASKED_S: u64 = 24 * 3_600;
+/// The longest wait that a receiver may ask for. It is much shorter than a notice is attempted, so that there are several
+/// attempts whatever the receiver asks for.
+const LONGEST_ASKED_S: u64 = 3_600;
 
 /// Returns how long to wait after `failures` failures in a row. `jitter` 0 halves the wait, and 255 leaves all of it.
 pub(super) fn wait_ms(failures: u32, retry_after_s: Option<u64>, jitter: u8) -> Millis {
@@ -51,7 +52,7 @@ mod tests {
     fn a_receiver_may_ask_for_more_time_but_not_for_less() {
         assert_eq!(wait_ms(1, Some(120), 255), 120_000);
         assert_eq!(wait_ms(3, Some(1), 255), 20_000);
-        assert_eq!(wait_ms(1, Some(u64::MAX), 0), 86_400_000);
+        assert_eq!(wait_ms(1, Some(u64::MAX), 0), 3_600_000);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The courier: a background task that turns events in the outbox into deliveries, and attempts those that are due.
 //!
-//! Attempts run concurrently, but only a few of them to the same target, so that a receiver that hangs delays nobody else's
-//! notices. Each attempt is claimed in the database first, so that only one of several replicas makes it. If the sidecar
+//! Attempts run concurrently, but only a few of them to the same host, and one that has fewer under way comes first, so that
+//! receivers that hang delay nobody else's notices. Each attempt is claimed in the database first, so that only one of several replicas makes it. If the sidecar
 //! crashes during an attempt, the attempt is made again: notices are delivered at least once.
 
 use std::collections::HashMap;
@@ -10,19 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use reqwest::Url;
 use tokio::task::{Id, JoinSet};
 use tokio::time::sleep;
 
-use super::{Alerts, backoff, send};
+use super::{Alerts, backoff, pagerduty, send};
 use crate::model::{AlertRule, Channel, Delivery};
 use crate::service::{Attempt, Next, Result};
 
 /// How many attempts may run at the same time.
 const MAX_CONCURRENT: usize = 64;
-/// How many of them may be made to the same target.
-const MAX_PER_TARGET: usize = 4;
+/// How many of them may be made to the same host.
+const MAX_PER_HOST: usize = 4;
 /// How many due deliveries of each rule are looked at. Some of them may be under way already.
-const LOOKED_AT: u32 = 2 * MAX_PER_TARGET as u32;
+const LOOKED_AT: u32 = 2 * MAX_PER_HOST as u32;
 /// How often to look for attempts that have become due. New events are noticed at once.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long a delivery rests if the outcome of an attempt could not be recorded. It is still due, and without a rest its
@@ -33,25 +34,33 @@ const REST: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct Running {
     tasks: JoinSet<()>,
-    /// The delivery and the target of each task.
+    /// The delivery and the host of each task.
     of_task: HashMap<Id, (String, String)>,
 }
 
 impl Running {
-    fn is_full(&self) -> bool {
-        self.tasks.len() >= MAX_CONCURRENT
+    fn has(&self, delivery_id: &str) -> bool {
+        self.of_task.values().any(|(delivery, _)| delivery == delivery_id)
     }
 
-    /// Whether an attempt of this delivery may be started.
-    fn has_room(&self, delivery_id: &str, target: &str) -> bool {
-        let is_running = self.of_task.values().any(|(delivery, _)| delivery == delivery_id);
-        let to_target = self.of_task.values().filter(|(_, other)| other == target).count();
-        !is_running && to_target < MAX_PER_TARGET
+    /// Takes the delivery whose attempt is started next, if there is room for one: that of the host with the fewest
+    /// attempts, so that many hosts that hang do not take up all the room.
+    fn take_next(&self, due: &mut Vec<(String, Delivery)>) -> Option<(String, Delivery)> {
+        if self.tasks.len() >= MAX_CONCURRENT {
+            return None;
+        }
+        let mut running: HashMap<&str, usize> = HashMap::new();
+        for (_, host) in self.of_task.values() {
+            *running.entry(host).or_default() += 1;
+        }
+        let counts = due.iter().map(|(host, _)| running.get(host.as_str()).copied().unwrap_or_default()).enumerate();
+        let (index, _) = counts.filter(|(_, count)| *count < MAX_PER_HOST).min_by_key(|(_, count)| *count)?;
+        Some(due.remove(index))
     }
 
-    fn start(&mut self, delivery_id: String, target: String, attempt: impl Future<Output = ()> + Send + 'static) {
+    fn start(&mut self, delivery_id: String, host: String, attempt: impl Future<Output = ()> + Send + 'static) {
         let task = self.tasks.spawn(attempt).id();
-        self.of_task.insert(task, (delivery_id, target));
+        self.of_task.insert(task, (delivery_id, host));
     }
 
     /// Waits until an attempt has ended, however it did. Never completes if there is none.
@@ -92,19 +101,15 @@ impl Alerts {
             return Ok(());
         }
         let rules = self.service.alert_rules().await?;
-        let targets: HashMap<_, _> = rules.iter().map(|rule| (rule.rule_id.as_str(), target_of(rule))).collect();
-        for delivery in due {
-            if running.is_full() {
-                break;
-            }
-            // A delivery without a rule is sent nowhere.
-            let target = targets.get(delivery.rule_id.as_str()).copied().unwrap_or_default();
-            if running.has_room(&delivery.delivery_id, target) {
-                let alerts = Arc::clone(self);
-                let (id, target) = (delivery.delivery_id.clone(), target.to_owned());
-                // A delivery that rests counts as one that runs.
-                running.start(id, target, async move { sleep(alerts.deliver(delivery).await).await });
-            }
+        let hosts: HashMap<_, _> = rules.iter().map(|rule| (rule.rule_id.as_str(), host_of(rule))).collect();
+        // A delivery without a rule is sent nowhere.
+        let host = |delivery: &Delivery| hosts.get(delivery.rule_id.as_str()).cloned().unwrap_or_default();
+        let due = due.into_iter().filter(|delivery| !running.has(&delivery.delivery_id));
+        let mut due: Vec<_> = due.map(|delivery| (host(&delivery), delivery)).collect();
+        while let Some((host, delivery)) = running.take_next(&mut due) {
+            let (alerts, id) = (Arc::clone(self), delivery.delivery_id.clone());
+            // A delivery that rests counts as one that runs.
+            running.start(id, host, async move { sleep(alerts.deliver(delivery).await).await });
         }
         Ok(())
     }
@@ -162,10 +167,14 @@ impl Alerts {
     }
 }
 
-/// Returns what all attempts under a rule have in common that can hang. All mail goes through one server.
-fn target_of(rule: &AlertRule) -> &str {
-    match rule.channel {
-        Channel::Email => "email",
-        _ => &rule.target,
-    }
+/// Returns what the attempts of several rules may have in common that can hang: scheme, host and port. All mail goes through
+/// one server.
+fn host_of(rule: &AlertRule) -> String {
+    let url = match rule.channel {
+        Channel::Email => return "email".to_owned(),
+        Channel::PagerDuty => pagerduty::target(&rule.target).map(|(url, _)| url).ok(),
+        _ => None,
+    };
+    let url = url.as_deref().unwrap_or(&rule.target);
+    Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
 }

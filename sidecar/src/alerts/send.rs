@@ -63,10 +63,12 @@ impl Alerts {
             SendOutcome::Accepted(code) => Attempt { latency_ms, code: Some(code), next: Next::Done },
             SendOutcome::Gone(code) => Attempt { latency_ms, code: Some(code), next: Next::Gone },
             SendOutcome::Failed { code, retry_after_s, error } => {
+                // So that there are several attempts before the delivery is given up.
+                let longest_s = delivery.give_up_ms.saturating_sub(delivery.created_ms) / 4_000;
+                let asked_s = retry_after_s.map(|asked_s| asked_s.min(longest_s));
                 // Without a rule there is no receiver, so the delivery is never attempted again.
                 let never = rule.is_none().then_some(Millis::MAX);
-                let after_ms =
-                    never.unwrap_or_else(|| backoff::wait_ms(delivery.attempts + 1, retry_after_s, jitter()));
+                let after_ms = never.unwrap_or_else(|| backoff::wait_ms(delivery.attempts + 1, asked_s, jitter()));
                 tracing::warn!(
                     delivery_id = delivery.delivery_id,
                     rule_id = delivery.rule_id,

@@ -59,8 +59,8 @@ pub(crate) fn status(error: &Error) -> StatusCode {
         Error::NotFound { .. } => StatusCode::NOT_FOUND,
         Error::Precondition { .. } => StatusCode::PRECONDITION_FAILED,
         Error::Conflict { .. } => StatusCode::CONFLICT,
-        // Trying again cannot help, because the value that cannot be read is still there.
-        Error::Store(StoreError::Corrupt { .. }) => StatusCode::INTERNAL_SERVER_ERROR,
+        // Trying again cannot help, because what cannot be read is still there.
+        Error::Store(StoreError::Corrupt { .. } | StoreError::Malformed(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         Error::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
@@ -75,7 +75,11 @@ impl From<Error> for Problem {
             Error::Store(error) => {
                 tracing::error!(%error, transient = error.is_transient(), "the store failed");
                 let problem = Self { detail: error.explanation().to_owned(), ..problem };
-                if matches!(error, StoreError::Corrupt { .. }) { problem } else { problem.retry_after(1) }
+                if matches!(error, StoreError::Corrupt { .. } | StoreError::Malformed(_)) {
+                    problem
+                } else {
+                    problem.retry_after(1)
+                }
             }
         }
     }

@@ -123,9 +123,16 @@ async fn database(location: &Location) -> Result<String, String> {
     let now_ms = system_clock()();
     let checked = store.check_writable(now_ms).await;
     let meta = store.meta().await;
+    let unreadable = store.unreadable_rows().await;
     store.close().await;
     checked.map_err(|error| error.to_string())?;
     let meta = meta.map_err(|error| error.to_string())?;
+    let unreadable = unreadable.map_err(|error| error.to_string())?;
+    if unreadable > 0 {
+        return Err(format!(
+            "{location}: {unreadable} agents or alert rules cannot be read; the server's log names them"
+        ));
+    }
     Ok(format!("{location} can be written; revision {}", meta.rev))
 }
 

@@ -5,12 +5,13 @@
 //! `text/html` and sends no token; all other clients get the API's own answer.
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 
-use super::error::Result;
+use super::error::{self, Refused, Result};
 use super::layout::{self, Page};
 use super::login::local;
 use super::people::{Person, admit};
@@ -33,7 +34,12 @@ pub(super) async fn answer(State(dashboard): State<Dashboard>, mut request: Requ
         Ok(()) if is_browser && request.extensions().get::<MatchedPath>().is_none() => {
             return secured(unknown(&dashboard, request).await.into_response());
         }
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let (parts, body) = request.into_parts();
+            let asked = parts.clone();
+            let response = next.run(Request::from_parts(parts, body)).await;
+            framed(&dashboard, asked, response).await
+        }
     };
     match response.extensions_mut().remove::<Detail>() {
         None => response,
@@ -45,6 +51,16 @@ pub(super) async fn answer(State(dashboard): State<Dashboard>, mut request: Requ
             secured(shown)
         }
     }
+}
+
+/// Gives a refusal the frame of the other pages, which says whether the fleet is paused, if the visitor is signed in.
+async fn framed(dashboard: &Dashboard, mut asked: Parts, response: Response) -> Response {
+    let Some(Refused(message)) = response.extensions().get::<Refused>().cloned() else { return response };
+    let Ok(visitor) = Visitor::from_request_parts(&mut asked, dashboard).await else { return response };
+    let page = Page { title: error::TITLE, here: "", visitor: &visitor }.with(error::content(&message));
+    let (mut head, _) = response.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(head, page.into_string().into())
 }
 
 fn accepts_html(headers: &HeaderMap) -> bool {

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use maud::html;
+use maud::{Markup, html};
 
 use super::layout;
 use super::query::query;
@@ -25,6 +25,11 @@ pub(super) enum Refusal {
     /// The service refused.
     Service(Error),
 }
+
+/// Why a page is not shown, as an extension of the answer, so that a visitor who is signed in gets it as one of the
+/// dashboard's own pages.
+#[derive(Clone)]
+pub(super) struct Refused(pub String);
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
@@ -65,7 +70,7 @@ impl Refusal {
                     StoreError::Busy(_) | StoreError::Unavailable(_) => {
                         "The database did not answer. A change may or may not have been made: look again in a moment."
                     }
-                    StoreError::Replaced | StoreError::Corrupt { .. } => error.explanation(),
+                    StoreError::Replaced | StoreError::Malformed(_) | StoreError::Corrupt { .. } => error.explanation(),
                 }
             }
             Self::Service(error) => return error.to_string(),
@@ -74,20 +79,25 @@ impl Refusal {
     }
 }
 
+pub(super) const TITLE: &str = "Not done";
+
+/// Returns what a page says that is not shown.
+pub(super) fn content(message: &str) -> Markup {
+    html! {
+        h1 { (TITLE) }
+        p.notice.bad role="alert" { (message) }
+        p { a href="/" { "Back to the overview" } }
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         if let Self::SignIn(next) = &self {
             return Redirect::to(&format!("/login{}", query(&[("next", next)]))).into_response();
         }
-        let page = layout::bare(
-            "Not done",
-            html! {
-                h1 { "Not done" }
-                p.notice.bad role="alert" { (self.message()) }
-                p { a href="/" { "Back to the overview" } }
-            },
-        );
-        let mut response = (self.status(), page).into_response();
+        let message = self.message();
+        let mut response = (self.status(), layout::bare(TITLE, content(&message))).into_response();
+        response.extensions_mut().insert(Refused(message));
         if let Self::TooMany(seconds) = self {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -29,14 +29,12 @@ impl Service {
     /// Reads revision and tokens again, and wakes the polls that wait for a new revision.
     pub(super) async fn catch_up(&self) -> Result<()> {
         let known = self.rev();
-        let meta = self.store.meta().await?;
-        if meta.epoch != self.epoch {
-            tracing::error!("the database was replaced by another one: restart the sidecar");
-        }
+        let meta = self.read_meta().await?;
         // The revision that was known before is committed. A database with a lower one was restored from a backup, or
         // has lost its latest commits in a failover, and filters with a higher revision must start over.
         if meta.rev < known {
             tracing::error!(known, found = meta.rev, "the database has gone back in time");
+            self.store.begin_branch();
             self.rev.send_if_modified(|rev| {
                 let is_unchanged = *rev == known;
                 if is_unchanged {

@@ -4,14 +4,14 @@
 //! transaction of the store. Waiting polls are woken only after the commit, so that nobody is told of a state that a
 //! crash could undo.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock::Clock;
 use crate::model::{Event, Millis, NewEvent, NoticeKind};
-use crate::store::{EventQuery, Store, StoreError, Tx};
+use crate::store::{EventQuery, Meta, Store, StoreError, Tx};
 
 mod access;
 mod activity;
@@ -119,7 +119,8 @@ pub struct Service {
     clock: Clock,
     limits: Limits,
     prices: Option<Prices>,
-    epoch: String,
+    /// What was last read of the identity of the database.
+    meta: Arc<Mutex<Meta>>,
     rev: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
     /// Changes whenever something on a page of the dashboard may have changed.
@@ -149,8 +150,8 @@ impl Service {
             clock,
             limits,
             prices: None,
-            epoch: meta.epoch,
             rev: watch::Sender::new(meta.rev),
+            meta: Arc::new(Mutex::new(meta)),
             stopping: watch::Sender::new(false),
             heartbeat: watch::Sender::new(0),
             envoys: envoys::Registry::default(),
@@ -224,12 +225,16 @@ impl Service {
     /// This happens in a task of its own, so that filters are told of the change even if the caller is cancelled.
     async fn commit(&self, mut tx: Tx, rev: u64) -> Result<()> {
         let (latest, heartbeat) = (self.rev.clone(), self.heartbeat.clone());
+        let (known, meta) = (Arc::clone(&self.meta), tx.meta().cloned());
         let events = tx.take_events();
         let after_commit = self.event_sink.get().map(|sink| sink(events));
         let committed = tokio::spawn(async move {
             tx.commit().await?;
             if let Some(after_commit) = after_commit {
                 after_commit();
+            }
+            if let Some(meta) = meta {
+                *known.lock().unwrap_or_else(PoisonError::into_inner) = meta;
             }
             publish(&latest, rev);
             beat(&heartbeat);

@@ -116,7 +116,10 @@ impl Service {
         }
         let agent_id = event.body.agent_id.as_str();
         let told = |last: Option<Delivery>| last.is_some_and(|last| last.status != DeliveryStatus::HeldBack);
-        let name = tx.agent(agent_id).await?.map(|agent| agent.name).unwrap_or_default();
+        let name = match tx.agent(agent_id).await {
+            Err(error) if error.is_permanent() => String::new(),
+            agent => agent?.map(|agent| agent.name).unwrap_or_default(),
+        };
         let mut delivery = self.delivery(rule, kind, (agent_id, &name), Some(event))?;
         if kind == NoticeKind::Activated {
             // Only receivers that were notified of the loop are notified of the recovery.

@@ -11,12 +11,14 @@ use tokio::time::{Instant, timeout};
 
 use super::{Service, publish};
 use crate::model::Millis;
-use crate::store::{Store, StoreError};
+use crate::store::{Failure, Store, StoreError};
 
 /// How long an outcome is kept.
 const KEPT: Duration = Duration::from_secs(1);
 /// How long a write may take before the database counts as not writable.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+/// What people are told if a change, such as a kill, could not be written although the probe can.
+const NOT_WRITTEN: &str = "the database could not take a change a moment ago";
 /// What people are told if the reason is only for the log.
 const NOT_WRITABLE: &str = "the database cannot be written";
 
@@ -37,8 +39,19 @@ struct Latest(Option<(Instant, Result<(), NotReady>)>);
 pub(super) struct Probe(Arc<Mutex<Latest>>);
 
 impl Service {
-    /// Returns whether the database can be written.
+    /// Returns whether the database can be written, and no change has failed to be written a moment ago.
     pub async fn ready(&self) -> Result<(), NotReady> {
+        self.writable().await?;
+        match self.store.recent_failure() {
+            None => Ok(()),
+            Some(Failure { is_malformed, reason }) => {
+                let detail = if is_malformed { detail(&StoreError::Malformed(String::new())) } else { NOT_WRITTEN };
+                Err(NotReady { detail, reason })
+            }
+        }
+    }
+
+    async fn writable(&self) -> Result<(), NotReady> {
         let latest = Arc::clone(&self.readiness.0).lock_owned().await;
         if let Some((at, outcome)) = &latest.0
             && at.elapsed() < KEPT
@@ -81,7 +94,7 @@ async fn write(
 
 fn detail(error: &StoreError) -> &'static str {
     match error {
-        StoreError::Replaced => error.explanation(),
+        StoreError::Replaced | StoreError::Malformed(_) => error.explanation(),
         _ => NOT_WRITABLE,
     }
 }

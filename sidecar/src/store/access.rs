@@ -1,5 +1,6 @@
 //! The tables of tokens, of the dashboard's password and of its sessions.
 
+use super::row::readable;
 use super::{Result, Row, Statement, Store, Tx};
 use crate::model::{Millis, Scope, Token};
 
@@ -39,7 +40,7 @@ impl Store {
         let statement = Statement::new(
             "SELECT token_id, name, scope, hash, created_ms, revoked_ms FROM tokens ORDER BY created_ms, name, token_id",
         );
-        self.database.reader().await?.rows(statement).await?.iter().map(token).collect()
+        readable("tokens", "token_id", &self.database.reader().await?.rows(statement).await?, token)
     }
 
     /// Returns the hash of the password, if one was set.

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use agent_kill_switch::wire::{AgentPolicy, DeactivatedBy};
 use serde_json::json;
 
+use super::row::{leave_out, readable};
 use super::statement::{Argument, chunks};
 use super::{Connection, Dialect, Result, Row, Statement, Store, Tx};
 use crate::model::{Agent, Millis};
@@ -30,6 +31,17 @@ pub struct AgentQuery {
     pub observing: Option<bool>,
     /// The largest number of agents to return.
     pub limit: u32,
+}
+
+/// A page of changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changes {
+    /// The agents and tombstones. Active agents that cannot be read are left out. Of inactive ones, at least that is said.
+    pub agents: Vec<Agent>,
+    /// The revision of the last row of the page, whether it can be read or not. `None` if there is none.
+    pub last_rev: Option<u64>,
+    /// Whether there are further changes.
+    pub more: bool,
 }
 
 fn select(rest: &'static str) -> Statement {
@@ -78,6 +90,23 @@ fn agent(row: &Row) -> Result<Agent> {
     })
 }
 
+/// Returns the agent of a row. One whose settings cannot be read stays stopped if it is.
+fn agent_or_stop(row: &Row) -> Result<Agent> {
+    let error = match agent(row) {
+        Err(error) if error.is_permanent() => error,
+        other => return other,
+    };
+    let (active, deleted): (bool, bool) = (row.get("active")?, row.get("deleted")?);
+    if active && !deleted {
+        return Err(error);
+    }
+    let mut stopped = Agent::new(&row.text("agent_id")?, row.integer("generation")?);
+    leave_out("agents", stopped.id(), &error);
+    stopped.policy.active = active;
+    stopped.policy.deactivated_by = (!active).then_some(DeactivatedBy::Manual);
+    Ok(Agent { deleted, rev: row.integer("rev")?, ..stopped })
+}
+
 impl Store {
     /// Returns an agent. Tombstones are not found.
     pub async fn agent(&self, agent_id: &str) -> Result<Option<Agent>> {
@@ -85,8 +114,24 @@ impl Store {
         self.database.reader().await?.optional_row(statement).await?.as_ref().map(agent).transpose()
     }
 
-    /// Returns a page of agents, without tombstones.
+    /// Returns a page of agents, without tombstones. Agents that cannot be read are left out.
     pub async fn agents(&self, query: &AgentQuery) -> Result<Vec<Agent>> {
+        let (mut agents, mut query) = (Vec::new(), query.clone());
+        loop {
+            let rows = self.agent_rows(&query).await?;
+            let page = readable("agents", "agent_id", &rows, agent)?;
+            let left_out = u32::try_from(rows.len() - page.len()).unwrap_or(u32::MAX);
+            agents.extend(page);
+            if left_out == 0 || rows.len() < query.limit as usize {
+                return Ok(agents);
+            }
+            // The page is filled with the next ones.
+            query.limit = left_out;
+            query.after = rows.last().map(|row| row.text("agent_id")).transpose()?;
+        }
+    }
+
+    async fn agent_rows(&self, query: &AgentQuery) -> Result<Vec<Row>> {
         let statement = select("WHERE NOT deleted")
             .and("agent_id > ?", query.after.as_deref())
             .and(
@@ -98,13 +143,25 @@ impl Store {
             .and("kill_switch_enabled = ?", query.kill_switch_enabled)
             .and("(action = 'observe') = ?", query.observing)
             .push_bind("ORDER BY agent_id LIMIT ?", query.limit);
-        self.database.reader().await?.rows(statement).await?.iter().map(agent).collect()
+        self.database.reader().await?.rows(statement).await
     }
 
     /// Returns the agents and tombstones that changed after the revision `since`, in the order of their revisions.
-    pub async fn changes(&self, since: u64, limit: u32) -> Result<Vec<Agent>> {
-        let statement = select("WHERE rev > $1 ORDER BY rev LIMIT $2").bind(since).bind(limit);
-        self.database.reader().await?.rows(statement).await?.iter().map(agent).collect()
+    pub async fn changes(&self, since: u64, limit: u32) -> Result<Changes> {
+        let statement = select("WHERE rev > $1 ORDER BY rev LIMIT $2").bind(since).bind(u64::from(limit) + 1);
+        let mut rows = self.database.reader().await?.rows(statement).await?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let last_rev = rows.last().map(|row| row.integer("rev")).transpose()?;
+        Ok(Changes { agents: readable("agents", "agent_id", &rows, agent_or_stop)?, last_rev, more })
+    }
+
+    /// Counts the agents and alert rules that cannot be read.
+    pub async fn unreadable_rows(&self) -> Result<usize> {
+        let mut reader = self.database.reader().await?;
+        let agents = reader.rows(select("WHERE NOT deleted")).await?;
+        let agents = agents.iter().filter(|row| agent(row).is_err()).count();
+        Ok(agents + super::alerts::unreadable_rules(reader.as_mut()).await?)
     }
 
     /// Returns those of the ids that belong to an agent. Tombstones do not count.
@@ -133,12 +190,6 @@ impl Tx {
     /// Returns all agents and tombstones, in the order of their ids.
     pub async fn all_agents(&mut self) -> Result<Vec<Agent>> {
         self.connection().rows(select("ORDER BY agent_id")).await?.iter().map(agent).collect()
-    }
-
-    /// Takes the next revision. Filters that know an older one are told what has changed.
-    pub(super) async fn next_revision(&mut self) -> Result<u64> {
-        let next = Statement::new("UPDATE meta SET rev = rev + 1 RETURNING rev");
-        self.connection().row(next).await?.integer("rev")
     }
 
     /// Writes the whole agent under the next revision, and returns that revision. `agent.rev` is ignored.

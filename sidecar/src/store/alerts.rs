@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::row::readable;
 use super::statement::Argument;
 use super::{Connection, Result, Row, Statement, Store, Tx};
 use crate::clock::CLOCK_TOLERANCE_MS;
@@ -75,9 +76,17 @@ fn delivery(row: &Row) -> Result<Delivery> {
     })
 }
 
+fn deliveries(rows: &[Row]) -> Result<Vec<Delivery>> {
+    readable("alert_deliveries", "delivery_id", rows, delivery)
+}
+
 async fn alert_rules(connection: &mut dyn Connection) -> Result<Vec<AlertRule>> {
     let rows = connection.rows(select_rules("ORDER BY created_ms, rule_id")).await?;
-    rows.iter().map(alert_rule).collect()
+    readable("alert_rules", "rule_id", &rows, alert_rule)
+}
+
+pub(super) async fn unreadable_rules(connection: &mut dyn Connection) -> Result<usize> {
+    Ok(connection.rows(select_rules("")).await?.iter().filter(|row| alert_rule(row).is_err()).count())
 }
 
 impl Store {
@@ -100,13 +109,13 @@ impl Store {
             .and("agent_id = ?", query.agent_id.as_deref())
             .and("status = ?", query.status.map(DeliveryStatus::as_str))
             .push_bind("ORDER BY seq DESC LIMIT ?", query.limit);
-        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+        deliveries(&self.database.reader().await?.rows(statement).await?)
     }
 
     /// Returns the deliveries that an event led to, oldest first.
     pub async fn deliveries_of(&self, event_id: u64, limit: u32) -> Result<Vec<Delivery>> {
         let statement = select_deliveries("WHERE event_id = $1 ORDER BY seq LIMIT $2").bind(event_id).bind(limit);
-        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+        deliveries(&self.database.reader().await?.rows(statement).await?)
     }
 
     /// Counts the deliveries that are still pending.
@@ -131,7 +140,7 @@ impl Store {
             .bind(now_ms)
             .bind(per_rule)
             .bind(now_ms.saturating_add(CLOCK_TOLERANCE_MS));
-        self.database.reader().await?.rows(statement).await?.iter().map(delivery).collect()
+        deliveries(&self.database.reader().await?.rows(statement).await?)
     }
 
     /// Reserves the next attempt at a delivery: see [`Database::claim_delivery`](super::Database::claim_delivery).

@@ -13,10 +13,13 @@ pub enum StoreError {
     /// The database cannot be opened, read or written.
     #[error("the database cannot be used: {0}")]
     Unavailable(String),
-    /// A file of the database was removed or replaced while it was in use. Nothing is written any more, because it would
+    /// A file of the database was removed, replaced or cut off while it was in use. Nothing is written any more, because it would
     /// be lost.
-    #[error("the database file was removed or replaced while it was in use")]
+    #[error("the database file was removed, replaced or cut off while it was in use")]
     Replaced,
+    /// The database file is damaged, or is no database.
+    #[error("the database file is damaged: {0}")]
+    Malformed(String),
     /// A row contains a value that this version of the program does not understand.
     #[error("the database holds something unexpected in {column}: {value}")]
     Corrupt {
@@ -46,9 +49,10 @@ impl StoreError {
                  you repeat it"
             }
             Self::Replaced => {
-                "the database file was removed or replaced while the sidecar was running, so nothing is written: put \
-                 the file back before you restart the sidecar"
+                "the database file was removed, replaced or cut off while the sidecar was running, so nothing is \
+                 written: put the file back before you restart the sidecar"
             }
+            Self::Malformed(_) => "the database file is damaged: restore a backup",
             Self::Corrupt { .. } => {
                 "the database contains a value that this version of the sidecar cannot read: the log says which"
             }
@@ -58,6 +62,11 @@ impl StoreError {
 
 impl From<SqlxError> for StoreError {
     fn from(error: SqlxError) -> Self {
+        if let SqlxError::Database(error) = &error
+            && sqlite::is_malformed(error.as_ref())
+        {
+            return Self::Malformed(error.to_string());
+        }
         let is_busy = match &error {
             SqlxError::PoolTimedOut => true,
             SqlxError::Database(error) => sqlite::is_busy(error.as_ref()) || postgres::is_busy(error.as_ref()),

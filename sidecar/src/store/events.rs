@@ -1,5 +1,6 @@
 //! The tables of events, of kill reports, and of the events that wait to become alerts.
 
+use super::row::readable;
 use super::{Result, Row, Statement, Store, Tx};
 use crate::model::{Event, EventType, KillOutcome, KillRecord, Millis, NewEvent};
 
@@ -140,7 +141,7 @@ impl Tx {
     /// Returns the events in the outbox, oldest first.
     pub async fn outbox(&mut self, limit: u32) -> Result<Vec<Event>> {
         let statement = select("WHERE id IN (SELECT event_id FROM alert_outbox) ORDER BY id LIMIT $1").bind(limit);
-        self.connection().rows(statement).await?.iter().map(event).collect()
+        readable("events", "id", &self.connection().rows(statement).await?, event)
     }
 
     /// Takes an event out of the outbox.

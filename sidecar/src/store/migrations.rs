@@ -7,7 +7,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// A number, a name and its SQL. A number that is missing is one that only the other database has, or none at all.
 type Step = (i64, &'static str, &'static str);
 
-pub(super) const SQLITE: [Step; 14] = [
+pub(super) const SQLITE: [Step; 15] = [
     (1, "initial", include_str!("../../migrations/sqlite/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/sqlite/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/sqlite/0003_access.sql")),
@@ -22,9 +22,10 @@ pub(super) const SQLITE: [Step; 14] = [
     (31, "calls", include_str!("../../migrations/sqlite/0031_calls.sql")),
     (32, "overview", include_str!("../../migrations/sqlite/0032_overview.sql")),
     (33, "batches of calls", include_str!("../../migrations/sqlite/0033_batches_of_calls.sql")),
+    (34, "branches", include_str!("../../migrations/sqlite/0034_branches.sql")),
 ];
 
-pub(super) const POSTGRES: [Step; 16] = [
+pub(super) const POSTGRES: [Step; 17] = [
     (1, "initial", include_str!("../../migrations/postgres/0001_initial.sql")),
     (2, "alerts", include_str!("../../migrations/postgres/0002_alerts.sql")),
     (3, "access", include_str!("../../migrations/postgres/0003_access.sql")),
@@ -41,6 +42,7 @@ pub(super) const POSTGRES: [Step; 16] = [
     (31, "calls", include_str!("../../migrations/postgres/0031_calls.sql")),
     (32, "overview", include_str!("../../migrations/postgres/0032_overview.sql")),
     (33, "batches of calls", include_str!("../../migrations/postgres/0033_batches_of_calls.sql")),
+    (34, "branches", include_str!("../../migrations/postgres/0034_branches.sql")),
 ];
 
 /// Returns a migrator for the steps.

@@ -13,6 +13,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::model::{Event, Millis, SeenEnvoy};
 
@@ -24,7 +25,9 @@ mod calls;
 mod database;
 mod error;
 mod events;
+mod health;
 mod location;
+mod meta;
 mod migrations;
 mod overview;
 mod pause;
@@ -39,13 +42,17 @@ mod transfer;
 mod usage;
 
 pub use access::Session;
-pub use agents::AgentQuery;
+pub use agents::{AgentQuery, Changes};
 pub use alerts::DeliveryQuery;
 pub use bus::{EntryBus, InProcess};
 pub use database::{Connection, Database, Dialect, Transaction};
 pub use error::StoreError;
 pub use events::{EventQuery, EventRange};
+pub use health::Failure;
+use health::{Health, Observed};
 pub use location::Location;
+pub use meta::Meta;
+use meta::Revisions;
 pub use overview::{AgentCount, EventCount};
 pub use pause::Stopped;
 pub use postgres::Postgres;
@@ -60,15 +67,6 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The number of rows that [`Tx::expire`] deletes at most, so that other writers do not wait for long.
 pub const EXPIRE_AT_MOST: u64 = 1_000;
-
-/// The identity of the database, and its latest revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meta {
-    /// A random name that the database got when it was created.
-    pub epoch: String,
-    /// The revision of the latest change to any agent.
-    pub rev: u64,
-}
 
 /// What may be deleted: everything older than the given times.
 #[derive(Clone, Copy, Debug)]
@@ -88,12 +86,17 @@ pub struct Expiry {
 /// A database with the statements of the sidecar.
 pub struct Store {
     database: Box<dyn Database>,
+    health: Arc<Health>,
+    /// Whether a change of this process has begun a branch: see [`Meta`].
+    has_branch: Arc<AtomicBool>,
 }
 
 impl Store {
     /// Returns a store over an open database.
     pub fn new(database: impl Database) -> Self {
-        Self { database: Box::new(database) }
+        let health = Arc::<Health>::default();
+        let database = Box::new(Observed { inner: database, health: Arc::clone(&health) });
+        Self { database, health, has_branch: Arc::default() }
     }
 
     /// Opens a SQLite file, creates it if there is none, and brings its schema up to date.
@@ -109,18 +112,7 @@ impl Store {
     /// Starts a transaction once every other writer is done.
     pub async fn begin(&self) -> Result<Tx> {
         let (transaction, dialect) = (self.database.begin().await?, self.database.dialect());
-        Ok(Tx { transaction, dialect, events: Vec::new() })
-    }
-
-    /// Returns epoch and revision.
-    pub async fn meta(&self) -> Result<Meta> {
-        let row = self.database.reader().await?.row(Statement::new("SELECT epoch, rev FROM meta")).await?;
-        Ok(Meta { epoch: row.text("epoch")?, rev: row.integer("rev")? })
-    }
-
-    /// Checks that the database can be written, by writing to it.
-    pub async fn check_writable(&self, now_ms: Millis) -> Result<()> {
-        self.database.try_write(Statement::new("UPDATE meta SET checked_ms = $1").bind(now_ms)).await
+        Ok(Tx { transaction, dialect, revisions: Revisions::new(&self.has_branch), events: Vec::new() })
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].
@@ -148,6 +140,7 @@ impl Store {
 pub struct Tx {
     transaction: Box<dyn Transaction>,
     dialect: &'static Dialect,
+    revisions: Revisions,
     /// The events that were appended.
     events: Vec<Event>,
 }
@@ -160,7 +153,9 @@ impl Tx {
 
     /// Makes every change of the transaction permanent.
     pub async fn commit(self) -> Result<()> {
-        self.transaction.commit().await
+        self.transaction.commit().await?;
+        self.revisions.committed();
+        Ok(())
     }
 
     /// Deletes what is older than `expiry` allows, but at most [`EXPIRE_AT_MOST`] rows. Returns how many were deleted.

@@ -1,5 +1,6 @@
 //! The table with the latest pause, and what a storm of kills is counted from.
 
+use super::row::readable;
 use super::{Connection, Result, Row, Statement, Store, Tx};
 use crate::model::{KillOutcome, Millis, Pause, PauseCause};
 
@@ -32,7 +33,8 @@ fn pause(row: &Row) -> Result<Pause> {
 
 async fn latest(connection: &mut dyn Connection) -> Result<Option<Pause>> {
     let sql = "SELECT since_ms, until_ms, spares_after_ms, cause, actor, person, reason, event_id, ended_ms FROM pause";
-    connection.optional_row(Statement::new(sql)).await?.as_ref().map(pause).transpose()
+    // One that cannot be read counts as over, so that loops are stopped.
+    Ok(readable("pause", "event_id", &connection.rows(Statement::new(sql)).await?, pause)?.pop())
 }
 
 impl Store {

@@ -1,5 +1,6 @@
 //! The table of the rules of policy files.
 
+use super::row::readable;
 use super::{Connection, Result, Row, Statement, Store, StoreError, Tx};
 use crate::model::PolicyRule;
 
@@ -15,7 +16,7 @@ fn rule(row: &Row) -> Result<PolicyRule> {
 
 async fn all(connection: &mut dyn Connection) -> Result<Vec<PolicyRule>> {
     let statement = Statement::new("SELECT file, pattern, settings FROM policy_rules ORDER BY file, position");
-    connection.rows(statement).await?.iter().map(rule).collect()
+    readable("policy_rules", "pattern", &connection.rows(statement).await?, rule)
 }
 
 impl Store {

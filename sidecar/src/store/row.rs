@@ -1,11 +1,17 @@
 //! A row of a result, read by the names of its columns in the same way for both databases.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Error as SqlxError, Postgres, Row as _, Sqlite, Type, TypeInfo as _, ValueRef};
 
 use super::transfer::Value;
 use super::{Result, StoreError};
+
+/// How many rows that cannot be read are logged.
+const MAX_LOGGED: usize = 1_000;
 
 /// One row of a result.
 pub enum Row {
@@ -29,6 +35,12 @@ impl Row {
             SqlxError::ColumnDecode { source, .. } => StoreError::Corrupt { column, value: source.to_string() },
             other => other.into(),
         })
+    }
+
+    /// Returns a key for people, whatever its type.
+    fn key(&self, column: &'static str) -> String {
+        let number = || self.get::<i64>(column).map(|number| number.to_string());
+        self.text(column).or_else(|_| number()).unwrap_or_default()
     }
 
     /// Reads a value of any type that our tables have, by the place of its column.
@@ -88,6 +100,33 @@ impl Row {
     pub(super) fn word<T>(&self, column: &'static str, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
         let word = self.text(column)?;
         parse(&word).ok_or(StoreError::Corrupt { column, value: word })
+    }
+}
+
+/// Converts rows of a table. One that cannot be read is left out, so that it does not hide the others.
+pub(super) fn readable<T>(
+    table: &'static str,
+    key: &'static str,
+    rows: &[Row],
+    convert: impl Fn(&Row) -> Result<T>,
+) -> Result<Vec<T>> {
+    let converted = rows.iter().map(|row| match convert(row) {
+        Err(error) if error.is_permanent() => {
+            leave_out(table, &row.key(key), &error);
+            Ok(None)
+        }
+        converted => converted.map(Some),
+    });
+    converted.filter_map(Result::transpose).collect()
+}
+
+/// Counts that a row was left out. It is logged only once, because some tables are read every second.
+pub(super) fn leave_out(table: &'static str, key: &str, error: &StoreError) {
+    static LOGGED: Mutex<BTreeSet<(&str, String)>> = Mutex::new(BTreeSet::new());
+    metrics::counter!("kill_switch_unreadable_rows_total", "table" => table).increment(1);
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    if logged.len() < MAX_LOGGED && logged.insert((table, key.to_owned())) {
+        tracing::error!(table, key, %error, "a row of the database cannot be read and is left out");
     }
 }
 

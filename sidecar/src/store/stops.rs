@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use agent_kill_switch::wire::WHOLE_AGENT;
 
+use super::row::readable;
 use super::{Connection, Result, Row, Statement, Store, Tx};
 use crate::clock::CLOCK_TOLERANCE_MS;
 use crate::model::{Millis, SessionStop};
@@ -51,6 +52,10 @@ fn stop(row: &Row) -> Result<SessionStop> {
     })
 }
 
+fn stops(rows: &[Row]) -> Result<Vec<SessionStop>> {
+    readable("stopped_sessions", "id", rows, stop)
+}
+
 async fn latest_stop(
     connection: &mut dyn Connection,
     agent_id: &str,
@@ -78,7 +83,7 @@ impl Store {
         // A block of the whole agent is no conversation.
         .bind(WHOLE_AGENT)
         .push_bind("ORDER BY id DESC LIMIT ?", query.limit);
-        self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
+        stops(&self.database.reader().await?.rows(statement).await?)
     }
 
     /// Returns the latest stop of a conversation in one generation of its agent.
@@ -112,7 +117,7 @@ impl Store {
         );
         let latest_ms = now_ms.saturating_add(CLOCK_TOLERANCE_MS);
         let statement = statement.bind(agent_id).bind(generation).bind(now_ms).bind(limit).bind(latest_ms);
-        self.database.reader().await?.rows(statement).await?.iter().map(stop).collect()
+        stops(&self.database.reader().await?.rows(statement).await?)
     }
 }
 
@@ -133,7 +138,7 @@ impl Tx {
             "WHERE released_ms IS NULL AND kill_id IN
                  (SELECT kill_id FROM kills WHERE detected_ms > $1 AND detected_ms <= $2) ORDER BY id",
         );
-        self.connection().rows(statement.bind(since_ms).bind(until_ms)).await?.iter().map(stop).collect()
+        stops(&self.connection().rows(statement.bind(since_ms).bind(until_ms)).await?)
     }
 
     /// Counts the other conversations of the same agent and generation that were stopped, and not only blocked for a

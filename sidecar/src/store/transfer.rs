@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::statement::Argument;
-use super::{Connection, Dialect, Result, Row, Statement, Store, StoreError};
+use super::{Connection, Dialect, Result, Row, Statement, Store, StoreError, meta};
 
 /// How many rows are read with one statement.
 const ROWS_PER_READ: u64 = 1_000;
@@ -130,11 +130,8 @@ impl Store {
                 }
             }
         }
-        // The filters' cursors stay valid, because the name of the database's life and its revision stay the same.
-        let meta = source.connection().row(Statement::new("SELECT epoch, rev FROM meta")).await?;
-        let (epoch, rev) = (meta.text("epoch")?, meta.integer::<u64>("rev")?);
-        let statement = Statement::new("UPDATE meta SET epoch = $1, rev = $2").bind(epoch).bind(rev);
-        tx.connection().run(statement).await?;
+        // The filters' cursors stay valid, because epoch, revision and branch stay the same.
+        meta::write(tx.connection(), &meta::read(source.connection()).await?).await?;
         tx.commit().await?;
         Ok(carried)
     }

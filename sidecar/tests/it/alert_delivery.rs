@@ -95,6 +95,25 @@ async fn retry_after_is_respected() {
 }
 
 #[tokio::test]
+async fn a_receiver_cannot_ask_for_so_much_time_that_nothing_more_is_attempted() {
+    // A day is as long as a delivery is attempted, and an hour is the longest wait.
+    for (give_up_after_s, waits_s) in [(24 * 3_600, 3_600), (1_000, 250)] {
+        let alert_give_up_after = Duration::from_secs(give_up_after_s);
+        let sidecar = Sidecar::with(Limits { alert_give_up_after, ..Limits::default() }).await;
+        let receiver = Receiver::start().await;
+        sidecar.api.post("/v1/alerts", json!({"channel": "webhook", "target": receiver.url})).await.ok();
+        receiver.answer_with(503, "retry-after", "86400");
+        sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+        assert_eq!(sidecar.deliver().await, 1);
+        sidecar.pass(waits_s - 1);
+        assert_eq!(sidecar.deliver().await, 0);
+        sidecar.pass(1);
+        assert_eq!(sidecar.deliver().await, 1);
+        assert_eq!(receiver.take().len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn status_410_switches_the_rule_off() {
     let (sidecar, receiver, rule) = alerted(json!({})).await;
     receiver.answer(500);

@@ -89,6 +89,35 @@ async fn a_notice_is_not_sent_again_and_again_while_its_outcome_cannot_be_stored
     courier.await.unwrap();
 }
 
+#[tokio::test]
+async fn many_receivers_that_hang_delay_only_notices_to_their_own_hosts() {
+    const KILLS: usize = 30;
+    // 20 addresses of one host, as different channels of Slack are, and 20 hosts. One at a time, each of them would fill all
+    // places for attempts again and again.
+    for hosts in [1, 20] {
+        let limits = Limits { storm_kills: 0, ..Limits::default() };
+        let (sidecar, healthy) = (Sidecar::with(limits).await, Receiver::start().await);
+        let mut hanging = Vec::new();
+        for _ in 0..hosts {
+            hanging.push(Hanging::start().await);
+        }
+        for number in 0..20 {
+            rule(&sidecar, &format!("{}/{number}", hanging[number % hosts].url)).await;
+        }
+        rule(&sidecar, &healthy.url).await;
+        for n in 0..KILLS {
+            sidecar.api.report("/v1/kills", kill(&format!("k{n}"), &format!("agent-{n}"), 1)).await.ok();
+        }
+        let courier = tokio::spawn(Arc::clone(&sidecar.alerts).run());
+        eventually("the healthy receiver has got every notice", async || healthy.received().len() == KILLS).await;
+        let tries: usize = hanging.iter().map(|one| one.connections.load(Ordering::SeqCst)).sum();
+        // 64 at a time, and new ones after ten seconds. An earlier version made hundreds before the last notice arrived.
+        assert!((1..200).contains(&tries), "{tries} connections to {hosts} hosts that hang");
+        sidecar.service.stop();
+        courier.await.unwrap();
+    }
+}
+
 /// A resolver that panics the first time.
 #[derive(Default)]
 struct Panicking(AtomicUsize);

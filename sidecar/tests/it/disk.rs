@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use futures_util::future::join_all;
+use kill_switch::model::Agent;
 use kill_switch::service::Limits;
 use kill_switch::store::Store;
 use reqwest::Method;
@@ -100,7 +101,7 @@ async fn however_many_ask_whether_it_is_ready_the_database_is_written_once_a_sec
     assert!(writes as u64 <= 1 + begun.elapsed().as_secs(), "{writes} writes in {:?}", begun.elapsed());
 }
 
-const REPLACED: &str = "the database file was removed or replaced while the sidecar was running";
+const REPLACED: &str = "the database file was removed, replaced or cut off while the sidecar was running";
 
 /// Checks that a sidecar refuses to write because its files are not where they were.
 async fn assert_refuses(api: &Api, case: &str) {
@@ -169,7 +170,10 @@ async fn acknowledged_kills_can_be_saved_from_a_file_that_was_removed() {
     fs::remove_file(&file).unwrap();
     process.api.report("/v1/kills", kill("refused", "b", 1)).await.problem(503);
     let log = fs::read_to_string(dir.path().join("log")).unwrap();
-    assert!(log.contains("a file of the database was removed or replaced: nothing is written any more"), "{log}");
+    assert!(
+        log.contains("a file of the database was removed, replaced or cut off: nothing is written any more"),
+        "{log}"
+    );
     // As docs/operations.md says.
     fs::copy(removed_file(&process, &file), &file).unwrap();
     process.kill_9();
@@ -226,5 +230,87 @@ async fn a_stored_value_that_cannot_be_read_is_an_internal_error() {
         assert!(!answer.headers.contains_key("retry-after"), "{change}");
         let problem = answer.problem(500);
         assert!(problem["detail"].as_str().unwrap().contains("cannot read"), "{change}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn readyz_is_red_for_a_while_after_a_kill_could_not_be_written_although_the_probe_can() {
+    let sidecar = Sidecar::guarding("a").await;
+    let options = SqliteConnectOptions::new().filename(sidecar.dir.path().join("test.db"));
+    let pool = SqlitePool::connect_with(options).await.unwrap();
+    // As on a disk that has room for the probe, and not for a kill.
+    let full = "CREATE TRIGGER full BEFORE INSERT ON kills BEGIN SELECT RAISE(FAIL, 'the disk is full'); END";
+    sqlx::query(full).execute(&pool).await.unwrap();
+    assert_eq!(sidecar.api.get("/readyz").await.status, 200);
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.problem(503);
+    let problem = sidecar.api.get("/readyz").await.problem(503);
+    assert_eq!(problem["detail"], "the database could not take a change a moment ago");
+    sqlx::query("DROP TRIGGER full").execute(&pool).await.unwrap();
+    sidecar.api.report("/v1/kills", kill("k", "a", 1)).await.ok();
+    eventually("ready again", || async { sidecar.api.get("/readyz").await.status == 200 }).await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_internal_error_and_readyz_is_red() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("test.db");
+    let store = Store::sqlite(&path).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    for n in 0..3_000 {
+        tx.save_agent(&Agent::new(&format!("agent-{n}"), 1)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    store.close().await;
+    let mut content = fs::read(&path).unwrap();
+    // Agents are at the end. The first pages hold the schema.
+    let damaged = content.len() / 8 * 7;
+    content[damaged..].fill(0x5a);
+    fs::write(&path, content).unwrap();
+    let sidecar = Sidecar::over(Arc::new(Store::sqlite(&path).await.unwrap()), Limits::default(), dir).await;
+    assert_eq!(sidecar.api.get("/readyz").await.status, 200, "nothing has read the damaged part");
+    let answer = sidecar.api.get("/v1/overview").await;
+    assert!(!answer.headers.contains_key("retry-after"), "trying again cannot help");
+    assert_eq!(answer.problem(500)["detail"], "the database file is damaged: restore a backup");
+    assert_eq!(
+        sidecar.api.get("/readyz").await.problem(503)["detail"],
+        "the database file is damaged: restore a backup"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_after_a_file_of_the_database_was_cut_off() {
+    for (ending, length) in [("", 0), ("", 8_192), ("-wal", 0), ("-wal", 5_000)] {
+        let sidecar = Sidecar::guarding("a").await;
+        let path = sidecar.dir.path().join("test.db");
+        if ending.is_empty() {
+            let pool = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&path)).await.unwrap();
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&pool).await.unwrap();
+        }
+        sidecar.api.report("/v1/kills", kill("before", "b", 1)).await.ok();
+        let file =
+            fs::OpenOptions::new().write(true).open(sidecar.dir.path().join(format!("test.db{ending}"))).unwrap();
+        file.set_len(length).unwrap();
+        for attempt in 0..3 {
+            let answer = sidecar.api.report("/v1/kills", kill(&format!("after-{attempt}"), "a", 1)).await;
+            assert!(answer.status.is_server_error(), "{ending} {length}: {} {}", answer.status, answer.text);
+        }
+        assert_eq!(sidecar.api.get("/readyz").await.status, 503, "{ending} {length}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_sqlite_has_made_shorter_are_written_as_before() {
+    let sidecar = Sidecar::guarding("a").await;
+    let path = sidecar.dir.path().join("test.db");
+    let pool = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&path)).await.unwrap();
+    for (n, sql) in [(0, "PRAGMA wal_checkpoint(TRUNCATE)"), (1, "VACUUM"), (2, "PRAGMA wal_checkpoint(TRUNCATE)")] {
+        // More than fits into the log that follows, so that its shorter file is noticed.
+        let agents: Vec<_> = (0..500).map(|agent| json!({"agent_id": format!("seen-{n}-{agent}")})).collect();
+        sidecar.api.report("/v1/observations", json!({"agents": agents})).await.ok();
+        sidecar.service.write_observations().await.unwrap();
+        sqlx::query("DELETE FROM events").execute(&pool).await.unwrap();
+        sqlx::query(sql).execute(&pool).await.unwrap();
+        sidecar.api.report("/v1/kills", kill(&format!("k{n}"), &format!("agent-{n}"), 1)).await.ok();
+        assert_eq!(sidecar.api.get("/readyz").await.status, 200, "{sql}");
     }
 }

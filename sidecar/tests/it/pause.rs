@@ -8,11 +8,12 @@ use kill_switch::store::Store;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::dashboard::Visitor;
 use crate::support::fleet::{on_both_databases, sidecar_over};
 use crate::support::process::{Process, cli};
 use crate::support::receiver::Receiver;
 use crate::support::{
-    Api, ENFORCER, SOON, START_MS, Sidecar, VIEWER, assert_members, key, kill, kill_with, stop, stop_with,
+    Api, ENFORCER, OPERATOR, SOON, START_MS, Sidecar, VIEWER, assert_members, key, kill, kill_with, stop, stop_with,
 };
 
 on_both_databases![
@@ -298,4 +299,24 @@ async fn the_command_line_pauses_shows_and_resumes() {
     })
     .await;
     assert_eq!(process.api.events("event_type=resumed").await[0]["actor"], "kill_switch");
+}
+
+#[tokio::test]
+async fn a_page_that_says_why_nothing_was_done_shows_the_pause_as_well() {
+    let sidecar = Sidecar::guarding("a").await;
+    sidecar.api.put("/v1/pause", json!({"for_seconds": 600, "by": "Ada"})).await.ok();
+    let mut visitor = Visitor::signed_in(&sidecar, OPERATOR).await;
+    let forged: &[(&str, &str)] = &[("form_key", "another")];
+    for (answer, status) in [
+        (visitor.get("/agents/nobody").await, 404),
+        (visitor.get("/kills/77").await, 404),
+        (visitor.post("/agents/a/deactivate", forged).await, 403),
+    ] {
+        assert_eq!(answer.status(), status);
+        let page = answer.text().await.unwrap();
+        assert!(page.contains("Not done") && page.contains("Ada") && page.contains("action=\"/resume\""), "{page}");
+    }
+    let stranger =
+        sidecar.api.http.post(format!("{}/login", sidecar.api.base)).send().await.unwrap().text().await.unwrap();
+    assert!(!stranger.contains("Ada"), "who is not signed in is not told: {stranger}");
 }

@@ -169,10 +169,10 @@ async fn every_save_gets_the_next_revision(store: Arc<Store>) {
     let (a, b) = (Agent::new("a", 1), Agent::new("b", 1));
     assert_eq!(save(&store, &[a.clone(), b, a]).await, [1, 2, 3]);
     assert_eq!(store.meta().await.unwrap().rev, 3);
-    let changes = store.changes(0, 10).await.unwrap();
+    let changes = store.changes(0, 10).await.unwrap().agents;
     assert_eq!(changes.iter().map(|agent| (agent.id(), agent.rev)).collect::<Vec<_>>(), [("b", 2), ("a", 3)]);
-    assert_eq!(store.changes(2, 10).await.unwrap().len(), 1);
-    assert_eq!(store.changes(0, 1).await.unwrap().len(), 1);
+    assert_eq!(store.changes(2, 10).await.unwrap().agents.len(), 1);
+    assert_eq!(store.changes(0, 1).await.unwrap().agents.len(), 1);
 }
 
 async fn a_transaction_that_is_not_committed_changes_nothing(store: Arc<Store>) {
@@ -219,7 +219,7 @@ async fn tombstones_are_only_listed_as_changes(store: Arc<Store>) {
     save(&store, &[agent]).await;
     assert_eq!(store.agent("a").await.unwrap(), None);
     assert!(store.agents(&AgentQuery { limit: 10, ..AgentQuery::default() }).await.unwrap().is_empty());
-    assert!(store.changes(0, 10).await.unwrap()[0].deleted);
+    assert!(store.changes(0, 10).await.unwrap().agents[0].deleted);
     let mut tx = store.begin().await.unwrap();
     assert_eq!(tx.agent("a").await.unwrap().unwrap().policy.generation, 4);
     assert_eq!(tx.discovered_agents().await.unwrap(), 0);
@@ -430,7 +430,7 @@ pub async fn no_number_is_missed(stores: &[Arc<Store>]) {
         tasks.spawn(async move {
             let (mut rev, mut id, mut agents, mut seen) = (0, 0, 0, 0);
             while agents < total || seen < total {
-                let changes = store.changes(rev, 7).await.unwrap();
+                let changes = store.changes(rev, 7).await.unwrap().agents;
                 rev = changes.last().map_or(rev, |agent| agent.rev);
                 agents += changes.len();
                 let events = store.events(&EventQuery { limit: 7, ..events(EventRange::After(id)) }).await.unwrap();

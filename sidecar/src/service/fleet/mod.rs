@@ -231,10 +231,10 @@ impl Service {
         while since < rev {
             let changed = self.store.changes(since, PAGE).await?;
             let mut merger = self.fleet.merger();
-            for agent in changed.iter().filter(|agent| merger.agent(agent.id()).is_some()).collect::<Vec<_>>() {
+            for agent in changed.agents.iter().filter(|agent| merger.agent(agent.id()).is_some()).collect::<Vec<_>>() {
                 if agent.deleted { merger.remove(agent.id()) } else { merger.set_policy(&agent.policy) }
             }
-            since = changed.last().filter(|_| changed.len() == PAGE as usize).map_or(rev, |agent| agent.rev);
+            since = changed.last_rev.filter(|_| changed.more).unwrap_or(rev);
         }
         self.fleet.policies_rev.store(since, Ordering::SeqCst);
         Ok(())

@@ -19,6 +19,7 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgPool, PgPoolOptions};
 use tokio::sync::Mutex;
 
+use super::meta::random_name;
 use super::{Connection, Database, Dialect, EntryBus, Result, Statement, StoreError, Transaction, migrations};
 use crate::model::{Delivery, Millis, SeenEnvoy};
 
@@ -98,7 +99,7 @@ impl Postgres {
         migrate(&options).await?;
         let options = options.options(SETTINGS);
         let pool = |connections| PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECTION_TIMEOUT);
-        let (reader, replica) = (pool(READERS).connect_with(options.clone()).await?, watch::random_name()?);
+        let (reader, replica) = (pool(READERS).connect_with(options.clone()).await?, random_name()?);
         Ok(Self {
             writer: pool(1).connect_with(options.clone()).await?,
             bus: Arc::new(bus::PostgresBus::new(reader.clone(), options.clone(), replica.clone())),

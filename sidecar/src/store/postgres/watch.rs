@@ -13,7 +13,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
 use super::{CONNECTION_TIMEOUT, Postgres};
-use crate::store::{Database as _, Result, Statement, StoreError};
+use crate::store::{Database as _, Result, Statement};
 
 /// The channel of this database that all replicas use.
 pub(super) const CHANNEL: &str = "kill_switch";
@@ -100,14 +100,6 @@ impl Watch {
         // The number is lower than before if the database was replaced by another one.
         commits != before
     }
-}
-
-/// Returns a random name, which no other replica has.
-pub(super) fn random_name() -> Result<String> {
-    let number = getrandom::u64();
-    let number =
-        number.map_err(|error| StoreError::Unavailable(format!("random numbers are not available: {error}")))?;
-    Ok(format!("{number:016x}"))
 }
 
 /// Opens a connection that belongs to no pool, so that losing it does not reduce the number of the others.

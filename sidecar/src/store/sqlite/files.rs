@@ -3,11 +3,14 @@
 //! A file that is removed or replaced while it is open goes on existing for the process that has opened it. Everything
 //! would seem to work, and everything that was written since would be lost at the next start. So the device and the inode
 //! of each path are compared with those at the opening. That costs a few microseconds.
+//!
+//! Neither file shrinks by what the sidecar does, so one that is shorter than before was cut off, unless somebody has run
+//! VACUUM or a checkpoint that truncates the log. SQLite itself is asked which of the two it is.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::store::{Result, StoreError};
 
@@ -17,9 +20,17 @@ const ENDINGS: [&str; 3] = ["", "-wal", "-shm"];
 /// The files that must not be replaced, as they were when the database was opened.
 #[derive(Debug)]
 pub(super) struct Files {
-    opened: Vec<(PathBuf, Identity)>,
-    /// Whether the last check found a file that was removed or replaced.
+    opened: Vec<Opened>,
+    /// Whether the last check found a file that was removed, replaced or cut off.
     is_replaced: AtomicBool,
+}
+
+/// A file, what it was when the database was opened, and its length at the last check.
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    identity: Identity,
+    length: AtomicU64,
 }
 
 /// What tells a file from another one with the same path.
@@ -30,17 +41,38 @@ impl Files {
     pub(super) fn opened(path: &Path) -> io::Result<Self> {
         // SQLite puts the log beside the file itself if the path is a symbolic link.
         let log = with_ending(&fs::canonicalize(path)?, "-wal");
-        let opened = [path.to_owned(), log].into_iter().filter_map(|path| Some((identity(&path).ok()??, path)));
-        let opened = opened.map(|(identity, path)| (path, identity)).collect();
-        Ok(Self { opened, is_replaced: AtomicBool::new(false) })
+        let opened = [path.to_owned(), log].into_iter().filter_map(|path| {
+            let (identity, length) = found(&path).ok()??;
+            Some(Opened { path, identity, length: length.into() })
+        });
+        Ok(Self { opened: opened.collect(), is_replaced: AtomicBool::new(false) })
     }
 
-    /// Returns an error if a file was removed or replaced. Logs when that happens and when it is over.
+    /// Returns the lengths of the database and of its log, if they are the files that were opened and one is shorter than at
+    /// the last check.
+    pub(super) fn shrunk(&self) -> Option<[u64; 2]> {
+        let found = |opened: &Opened| {
+            let (_, length) = found(&opened.path).ok()?.filter(|(identity, _)| *identity == opened.identity)?;
+            Some((length, length < opened.length.load(Ordering::SeqCst)))
+        };
+        let [(database, is_cut), (log, is_log_cut)] =
+            <[_; 2]>::try_from(self.opened.iter().map(found).collect::<Option<Vec<_>>>()?).ok()?;
+        (is_cut || is_log_cut).then_some([database, log])
+    }
+
+    /// Takes the lengths for right, because SQLite has made the files shorter.
+    pub(super) fn accept(&self, lengths: [u64; 2]) {
+        for (opened, length) in self.opened.iter().zip(lengths) {
+            opened.length.store(length, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns an error if a file was removed, replaced or cut off. Logs when that happens and when it is over.
     pub(super) fn check(&self) -> Result<()> {
         let mut replaced = None;
-        for (path, opened) in &self.opened {
-            match identity(path) {
-                Ok(found) if found == Some(*opened) => {}
+        for Opened { path, identity, length } in &self.opened {
+            match found(path) {
+                Ok(Some((found, now))) if found == *identity && now >= length.fetch_max(now, Ordering::SeqCst) => {}
                 Ok(_) => replaced = Some(path.display()),
                 Err(error) => return Err(StoreError::Unavailable(format!("{}: {error}", path.display()))),
             }
@@ -49,7 +81,7 @@ impl Files {
         match replaced {
             Some(path) => {
                 if !was_replaced {
-                    tracing::error!(%path, "a file of the database was removed or replaced: nothing is written any more");
+                    tracing::error!(%path, "a file of the database was removed, replaced or cut off: nothing is written any more");
                 }
                 Err(StoreError::Replaced)
             }
@@ -63,12 +95,12 @@ impl Files {
     }
 }
 
-/// Returns the identity of the file at a path, or `None` if there is none.
+/// Returns identity and length of the file at a path, or `None` if there is none.
 #[cfg(unix)]
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
+fn found(path: &Path) -> io::Result<Option<(Identity, u64)>> {
     use std::os::unix::fs::MetadataExt as _;
     match fs::metadata(path) {
-        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+        Ok(metadata) => Ok(Some(((metadata.dev(), metadata.ino()), metadata.len()))),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
     }
@@ -76,8 +108,8 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
 
 /// Elsewhere a file cannot be removed or replaced while it is open.
 #[cfg(not(unix))]
-fn identity(_: &Path) -> io::Result<Option<Identity>> {
-    Ok(Some((0, 0)))
+fn found(_: &Path) -> io::Result<Option<(Identity, u64)>> {
+    Ok(Some(((0, 0), 0)))
 }
 
 /// Creates the file if there is none, and lets only the owner read and write the files of the database. SQLite gives the

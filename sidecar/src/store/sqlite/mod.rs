@@ -37,6 +37,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for the writing connection.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The length of the header of each frame in the write-ahead log.
+const FRAME: u64 = 24;
+
 /// One process serves the file and knows by itself which deliveries it is attempting, so there are no claims.
 const DIALECT: Dialect = Dialect {
     discovered: "discovered = 1 AND deleted = 0",
@@ -97,8 +100,29 @@ impl Sqlite {
         Ok(Self { reader, writer, anchor: Mutex::new(Some(anchor)), files: Arc::new(files) })
     }
 
+    /// Accepts that a file is shorter than before if it holds everything that SQLite has put there: as many pages as the
+    /// database has, and as many frames as the log has according to its index, which is in memory.
+    async fn accept_if_complete(&self, [database, log]: [u64; 2]) -> Result<()> {
+        let mut connection = self.writer.acquire().await?;
+        let size = "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size";
+        let (pages, page_size): (i64, i64) = sqlx::query_as(size).fetch_one(&mut *connection).await?;
+        let [pages, page_size] = [pages, page_size].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+        if database < pages.saturating_mul(page_size) {
+            return Ok(());
+        }
+        let checkpoint = sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)");
+        let (_, frames, _): (i64, i64, i64) = checkpoint.fetch_one(&mut *connection).await?;
+        if log >= u64::try_from(frames).unwrap_or(0).saturating_mul(page_size.saturating_add(FRAME)) {
+            self.files.accept([database, log]);
+        }
+        Ok(())
+    }
+
     /// Returns the writing connection, if the files are in their places.
     async fn checked_writer(&self) -> Result<Writer> {
+        if let Some(lengths) = self.files.shrunk() {
+            self.accept_if_complete(lengths).await?;
+        }
         // Checked before, because the pool may open a connection, which must not touch a file that is not ours.
         self.files.check()?;
         let mut connection = self.writer.acquire().await?;
@@ -178,9 +202,17 @@ impl Connection for PoolConnection<sqlx::Sqlite> {
 
 /// Whether another process holds the file: `SQLITE_BUSY` and `SQLITE_LOCKED` with any extended code.
 pub(super) fn is_busy(error: &dyn DatabaseError) -> bool {
-    const BUSY_OR_LOCKED: [i32; 2] = [5, 6];
+    has_code(error, [5, 6])
+}
+
+/// Whether the file is damaged: `SQLITE_CORRUPT` and `SQLITE_NOTADB` with any extended code.
+pub(super) fn is_malformed(error: &dyn DatabaseError) -> bool {
+    has_code(error, [11, 26])
+}
+
+fn has_code(error: &dyn DatabaseError, codes: [i32; 2]) -> bool {
     let code = error.try_downcast_ref::<SqliteError>().and_then(|error| error.code()?.parse::<i32>().ok());
-    code.is_some_and(|code| BUSY_OR_LOCKED.contains(&(code & 0xff)))
+    code.is_some_and(|code| codes.contains(&(code & 0xff)))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ async fn an_invalid_id_is_rejected_and_its_page_runs_nothing() {
         ["%3Cscript%3Ewindow.pwned=1%3C%2Fscript%3E", "%22%3E%3Cimg%20src=x%20onerror=window.pwned=1%3E", "%E2%80%AEa"]
     {
         browser.goto(&format!("/agents/{id}")).await;
-        browser.until("[role=alert]", "agent_id must be").await;
+        browser.until("main [role=alert]", "agent_id must be").await;
         assert_eq!(browser.js("return window.pwned ?? null").await, json!(null), "{id}");
     }
 }
