@@ -15,6 +15,10 @@ use crate::worker::Worker;
 impl Stream {
     /// Handles the response's headers.
     pub fn response_headers(&mut self, host: &impl StreamHost, ended: bool) {
+        // With `hold: body`, an upstream may answer before the request is judged or refused, which goes on.
+        if !matches!(self.phase, Phase::AwaitAnswer(_)) {
+            return;
+        }
         let Phase::AwaitAnswer(forwarded) = self.take_phase() else { return };
         let all = host.response_headers();
         let headers = ResponseHeaders::read(&all);

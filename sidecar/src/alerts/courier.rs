@@ -1,8 +1,9 @@
 //! The courier: a background task that turns events in the outbox into deliveries, and attempts those that are due.
 //!
-//! Attempts run concurrently, but only a few of them to the same host, and one that has fewer under way comes first, so that
-//! receivers that hang delay nobody else's notices. Each attempt is claimed in the database first, so that only one of several replicas makes it. If the sidecar
-//! crashes during an attempt, the attempt is made again: notices are delivered at least once.
+//! Attempts run concurrently, but only a few of them to the same host, and the host with the fewest attempts comes first, so
+//! that receivers that hang delay nobody else's notices. Each attempt is claimed in the database first, so that only one of
+//! several replicas makes it. If the sidecar crashes during an attempt, the attempt is made again: notices are delivered at
+//! least once.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

@@ -56,7 +56,9 @@ impl Service {
             return Ok(Synced::Unchanged);
         }
         let meta = self.read_meta().await?;
-        if self.rev() < since || !meta.knows(&request.epoch, since) {
+        // All pages of a full answer have the same epoch.
+        let is_broken_off = continues_full && request.epoch != meta.branch_epoch();
+        if self.rev() < since || !meta.knows(&request.epoch, since) || is_broken_off {
             // The database was restored from a backup, or has lost commits, while the poll waited.
             return self.page(0, true, &meta, &poll).await;
         }

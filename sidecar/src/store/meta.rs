@@ -6,7 +6,7 @@
 //! together with the name of its branch. Restarts alone begin none, so that filters need not start over after them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Connection, Result, Row, Statement, Store, StoreError, Tx};
 use crate::model::Millis;
@@ -71,21 +71,25 @@ pub(super) async fn write(connection: &mut dyn Connection, meta: &Meta) -> Resul
 /// The revisions of a transaction.
 #[derive(Debug)]
 pub(super) struct Revisions {
-    /// Whether a change of this process has begun a branch.
-    has_branch: Arc<AtomicBool>,
+    /// The highest revision that this process has committed in a branch of its own, or 0 if it has begun none.
+    committed: Arc<AtomicU64>,
+    /// Whether this transaction has begun the branch.
+    begins_branch: bool,
     /// What the transaction has made of `meta`, if it has taken a revision.
     meta: Option<Meta>,
 }
 
 impl Revisions {
-    pub(super) fn new(has_branch: &Arc<AtomicBool>) -> Self {
-        Self { has_branch: Arc::clone(has_branch), meta: None }
+    pub(super) fn new(committed: &Arc<AtomicU64>) -> Self {
+        Self { committed: Arc::clone(committed), begins_branch: false, meta: None }
     }
 
     pub(super) fn committed(&self) {
-        if self.meta.is_some() {
-            self.has_branch.store(true, Ordering::SeqCst);
-        }
+        let Some(meta) = &self.meta else { return };
+        let begins_branch = self.begins_branch;
+        // A transaction from before commits were lost does not belong to the branch that the next one begins.
+        let highest = |highest: u64| (begins_branch || highest > 0).then_some(highest.max(meta.rev));
+        let _ = self.committed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, highest);
     }
 }
 
@@ -97,7 +101,7 @@ impl Store {
 
     /// Lets the next change begin another branch, because commits were lost.
     pub fn begin_branch(&self) {
-        self.has_branch.store(false, Ordering::SeqCst);
+        self.committed.store(0, Ordering::SeqCst);
     }
 
     /// Checks that the database can be written, by writing to it.
@@ -109,18 +113,29 @@ impl Store {
 impl Tx {
     /// Takes the next revision. Filters that know an older one are told what has changed.
     pub(super) async fn next_revision(&mut self) -> Result<u64> {
-        let has_branch = self.revisions.meta.is_some() || self.revisions.has_branch.load(Ordering::SeqCst);
-        let next = if has_branch {
-            Statement::new("UPDATE meta SET rev = rev + 1")
-        } else {
-            let sql = "UPDATE meta SET rev = rev + 1, branch = $1, branch_rev = rev, branch_before = branch";
-            Statement::new(sql).bind(random_name()?)
+        let committed = self.revisions.committed.load(Ordering::SeqCst);
+        let has_branch = self.revisions.meta.is_some() || committed > 0;
+        let taken = match has_branch {
+            true => self.change_meta(Statement::new("UPDATE meta SET rev = rev + 1")).await?,
+            false => self.begin_branch("rev = rev + 1, branch_rev = rev").await?,
         };
-        let next = next.push("RETURNING epoch, rev, branch, branch_rev, branch_before");
-        let meta = meta(&self.connection().row(next).await?)?;
+        // The database has lost commits of this process, which other changes now get the revisions of.
+        let is_given_again = self.revisions.meta.is_none() && taken.rev <= committed;
+        let meta = if is_given_again { self.begin_branch("branch_rev = rev - 1").await? } else { taken };
         let rev = meta.rev;
         self.revisions.meta = Some(meta);
         Ok(rev)
+    }
+
+    async fn begin_branch(&mut self, revisions: &'static str) -> Result<Meta> {
+        self.revisions.begins_branch = true;
+        let statement = Statement::new("UPDATE meta SET branch_before = branch, branch = $1,").bind(random_name()?);
+        self.change_meta(statement.push(revisions)).await
+    }
+
+    async fn change_meta(&mut self, statement: Statement) -> Result<Meta> {
+        let statement = statement.push("RETURNING epoch, rev, branch, branch_rev, branch_before");
+        meta(&self.connection().row(statement).await?)
     }
 
     /// Returns epoch, revision and branch as they are after the commit. `None` if no agent was changed.

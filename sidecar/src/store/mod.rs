@@ -13,7 +13,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 
 use crate::model::{Event, Millis, SeenEnvoy};
 
@@ -87,8 +87,8 @@ pub struct Expiry {
 pub struct Store {
     database: Box<dyn Database>,
     health: Arc<Health>,
-    /// Whether a change of this process has begun a branch: see [`Meta`].
-    has_branch: Arc<AtomicBool>,
+    /// The highest revision that this process has committed in its branch: see [`Meta`].
+    committed: Arc<AtomicU64>,
 }
 
 impl Store {
@@ -96,7 +96,7 @@ impl Store {
     pub fn new(database: impl Database) -> Self {
         let health = Arc::<Health>::default();
         let database = Box::new(Observed { inner: database, health: Arc::clone(&health) });
-        Self { database, health, has_branch: Arc::default() }
+        Self { database, health, committed: Arc::default() }
     }
 
     /// Opens a SQLite file, creates it if there is none, and brings its schema up to date.
@@ -112,7 +112,7 @@ impl Store {
     /// Starts a transaction once every other writer is done.
     pub async fn begin(&self) -> Result<Tx> {
         let (transaction, dialect) = (self.database.begin().await?, self.database.dialect());
-        Ok(Tx { transaction, dialect, revisions: Revisions::new(&self.has_branch), events: Vec::new() })
+        Ok(Tx { transaction, dialect, revisions: Revisions::new(&self.committed), events: Vec::new() })
     }
 
     /// Completes when another process may have committed something: see [`Database::changed_elsewhere`].

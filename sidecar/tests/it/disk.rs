@@ -15,6 +15,7 @@ use kill_switch::service::Limits;
 use kill_switch::store::Store;
 use reqwest::Method;
 use serde_json::json;
+use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 use crate::support::process::{Process, binary, cli, token};
@@ -313,4 +314,28 @@ async fn files_that_sqlite_has_made_shorter_are_written_as_before() {
         sidecar.api.report("/v1/kills", kill(&format!("k{n}"), &format!("agent-{n}"), 1)).await.ok();
         assert_eq!(sidecar.api.get("/readyz").await.status, 200, "{sql}");
     }
+}
+
+#[tokio::test]
+async fn a_commit_whose_checkpoint_makes_the_file_shorter_is_acknowledged() {
+    let sidecar = Sidecar::guarding("a").await;
+    let path = sidecar.dir.path().join("test.db");
+    let mut outside = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(&mut outside).await.unwrap();
+    sqlx::query("CREATE TABLE ballast AS SELECT randomblob(2000000) AS bytes").execute(&mut outside).await.unwrap();
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut outside).await.unwrap();
+    sidecar.api.report("/v1/kills", kill("k0", "agent-0", 1)).await.ok();
+    let length = || fs::metadata(&path).unwrap().len();
+    let before = length();
+    sqlx::query("DROP TABLE ballast").execute(&mut outside).await.unwrap();
+    sqlx::query("VACUUM").execute(&mut outside).await.unwrap();
+    assert_eq!(length(), before, "only the next checkpoint makes it shorter");
+    for n in 1..2_000 {
+        sidecar.api.report("/v1/kills", kill(&format!("k{n}"), &format!("agent-{n}"), 1)).await.ok();
+        if length() < before {
+            break;
+        }
+    }
+    assert!(length() < before, "there was a checkpoint");
+    assert_eq!(sidecar.api.get("/readyz").await.status, 200);
 }

@@ -72,6 +72,8 @@ struct PartialAnswer {
     has_documents: bool,
     /// Whether the model had not finished when one of them had been recognised, so that the answer comes in parts.
     is_in_parts: bool,
+    /// Whether one of them has what answers of other APIs of models have.
+    may_be_of_model: bool,
     /// Whether one of them was recognised as a part of the answer. Only of such answers the end is recognised as well.
     has_begun: bool,
     state: AnswerState,
@@ -126,6 +128,7 @@ impl AnswerReader {
             failure,
             has_documents: false,
             is_in_parts: false,
+            may_be_of_model: false,
             has_begun: false,
             state: AnswerState::Partial,
             stated: Stated::default(),
@@ -200,10 +203,10 @@ impl AnswerReader {
         self.answer.state
     }
 
-    /// Returns whether the answer is JSON that has nothing of an answer of this API. Of streams that is not certain.
+    /// Returns whether the answer is JSON that has nothing of the answer of a model. Of streams that is not certain.
     pub fn is_of_another_api(&self) -> bool {
         let is_whole = matches!(&self.body, BodyKind::Documents(_, frames) if !frames.is_stream());
-        is_whole && self.answer.has_documents && !self.answer.has_begun
+        is_whole && self.answer.has_documents && !self.answer.has_begun && !self.answer.may_be_of_model
     }
 
     /// Returns whether the model has finished, and what follows can only be what the answer says about itself.
@@ -290,6 +293,7 @@ impl PartialAnswer {
             Format::Other => push_json(document, &mut self.text),
         };
         self.malformed |= result.is_err();
+        self.may_be_of_model |= !self.has_begun && has_member_of_answer(document);
         if let Some(search) = &mut self.search {
             search.end_document();
         }
@@ -411,6 +415,16 @@ impl PartialAnswer {
             search.end_word();
         }
     }
+}
+
+/// Returns whether a document has a member in which APIs of models answer.
+#[cold]
+fn has_member_of_answer(document: Json<'_>) -> bool {
+    let of_texts = document.pick(["response", "reply", "answer", "text", "completion"]);
+    let of_values = document.pick(["choices", "candidates", "content", "message", "output", "result"]);
+    let is_text = |value: &Option<Json<'_>>| value.is_some_and(|value| value.string().is_some());
+    let is_value = |value: &Option<Json<'_>>| value.is_some_and(|value| value.is_array() || value.is_object());
+    of_texts.is_ok_and(|texts| texts.iter().any(is_text)) || of_values.is_ok_and(|values| values.iter().any(is_value))
 }
 
 /// Returns whether this is the format of a tool or of another agent, and not of a model.

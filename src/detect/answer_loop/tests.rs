@@ -245,8 +245,10 @@ proptest! {
             }
             (Some(_), None) => prop_assert!(false, "found, and not there"),
             (None, Some(first)) => {
-                // Periods of fewer than three different words need more of them.
-                let is_language = words[first - 200..first].iter().collect::<std::collections::HashSet<_>>().len() > 6;
+                // Periods of fewer than three different words need more of them, and so do those of single letters.
+                let latest = &words[first - 200..first];
+                let is_varied = latest.iter().collect::<std::collections::HashSet<_>>().len() > 6;
+                let is_language = is_varied && latest.iter().filter(|word| word.len() > 1).count() > 110;
                 let rest = words.len() - first;
                 prop_assert!(!is_language || rest < 80, "missed, {} words before the end", rest);
             }

@@ -327,7 +327,10 @@ fn a_request_that_only_looks_like_a_call_is_none_if_its_answer_is_not_one() {
     for (path, answer, refused) in [
         ("/v1/memories", r#"{"results": [{"id": "m1", "memory": "likes tea"}]}"#, false),
         ("/pooling", r#"{"data": [{"embedding": [0.1, 0.2]}]}"#, false),
+        ("/v1/messages-to-keep", r#"{"message": "stored", "id": 7}"#, false),
         ("/our-own/llm", ANSWER, true),
+        ("/our-own/llm", r#"{"type": "message", "content": [{"type": "text", "text": "In the garden."}]}"#, true),
+        ("/our-own/llm", r#"{"reply": "In the garden."}"#, true),
         ("/v1/chat/completions", r#"{"results": []}"#, true),
     ] {
         let bench = Bench::new("");

@@ -71,3 +71,19 @@ fn requests_that_are_not_calls_get_the_error_of_their_provider_whatever_their_bo
         }
     }
 }
+
+#[test]
+fn with_hold_body_an_upstream_that_answers_early_does_not_release_the_body() {
+    let call = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "lookup"}}"#;
+    for (is_killed, outcome) in [(true, Outcome::RefusedInactive), (false, Outcome::Allowed)] {
+        let bench = Bench::new(HOLDS[1]);
+        if is_killed {
+            bench.change(|record| record.killed());
+        }
+        let (mut stream, flow) = bench.begin(&[(":path", "/mcp")], false);
+        assert_eq!(flow, Flow::Continue);
+        stream.response_headers(&bench.host, false);
+        let flow = bench.body(&mut stream, call);
+        assert_eq!((flow == Flow::Hold, bench.counted(outcome)), (is_killed, 1), "killed: {is_killed}");
+    }
+}

@@ -4,11 +4,11 @@
 //! would seem to work, and everything that was written since would be lost at the next start. So the device and the inode
 //! of each path are compared with those at the opening. That costs a few microseconds.
 //!
-//! Neither file shrinks by what the sidecar does, so one that is shorter than before was cut off, unless somebody has run
-//! VACUUM or a checkpoint that truncates the log. SQLite itself is asked which of the two it is.
+//! A file that is shorter than before was cut off, unless somebody has run VACUUM, after which the next checkpoint makes the
+//! database shorter, or a checkpoint that truncates the log. SQLite itself is asked which of the two it is.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -60,6 +60,17 @@ impl Files {
         (is_cut || is_log_cut).then_some([database, log])
     }
 
+    /// Returns the size of a page and the length of the database that its own header states, which is its length after the
+    /// latest checkpoint.
+    pub(super) fn stated(&self) -> Option<[u64; 2]> {
+        let mut header = [0; 32];
+        fs::File::open(&self.opened.first()?.path).ok()?.read_exact(&mut header).ok()?;
+        let page_size = u64::from(u16::from_be_bytes(*header.get(16..)?.first_chunk()?));
+        let page_size = if page_size == 1 { 65_536 } else { page_size };
+        let pages = u32::from_be_bytes(*header.get(28..)?.first_chunk()?);
+        Some([page_size, page_size * u64::from(pages)])
+    }
+
     /// Takes the lengths for right, because SQLite has made the files shorter.
     pub(super) fn accept(&self, lengths: [u64; 2]) {
         for (opened, length) in self.opened.iter().zip(lengths) {
@@ -81,7 +92,9 @@ impl Files {
         match replaced {
             Some(path) => {
                 if !was_replaced {
-                    tracing::error!(%path, "a file of the database was removed, replaced or cut off: nothing is written any more");
+                    let message =
+                        "a file of the database was removed, replaced or cut off: nothing is written any more";
+                    tracing::error!(%path, message);
                 }
                 Err(StoreError::Replaced)
             }

@@ -37,9 +37,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for the writing connection.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The length of the header of each frame in the write-ahead log.
-const FRAME: u64 = 24;
-
 /// One process serves the file and knows by itself which deliveries it is attempting, so there are no claims.
 const DIALECT: Dialect = Dialect {
     discovered: "discovered = 1 AND deleted = 0",
@@ -100,28 +97,10 @@ impl Sqlite {
         Ok(Self { reader, writer, anchor: Mutex::new(Some(anchor)), files: Arc::new(files) })
     }
 
-    /// Accepts that a file is shorter than before if it holds everything that SQLite has put there: as many pages as the
-    /// database has, and as many frames as the log has according to its index, which is in memory.
-    async fn accept_if_complete(&self, [database, log]: [u64; 2]) -> Result<()> {
-        let mut connection = self.writer.acquire().await?;
-        let size = "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size";
-        let (pages, page_size): (i64, i64) = sqlx::query_as(size).fetch_one(&mut *connection).await?;
-        let [pages, page_size] = [pages, page_size].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-        if database < pages.saturating_mul(page_size) {
-            return Ok(());
-        }
-        let checkpoint = sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)");
-        let (_, frames, _): (i64, i64, i64) = checkpoint.fetch_one(&mut *connection).await?;
-        if log >= u64::try_from(frames).unwrap_or(0).saturating_mul(page_size.saturating_add(FRAME)) {
-            self.files.accept([database, log]);
-        }
-        Ok(())
-    }
-
     /// Returns the writing connection, if the files are in their places.
     async fn checked_writer(&self) -> Result<Writer> {
-        if let Some(lengths) = self.files.shrunk() {
-            self.accept_if_complete(lengths).await?;
+        if self.files.shrunk().is_some() {
+            transaction::accept_if_complete(&self.files, &mut Writer::new(self.writer.acquire().await?)).await?;
         }
         // Checked before, because the pool may open a connection, which must not touch a file that is not ours.
         self.files.check()?;

@@ -58,6 +58,24 @@ impl Drop for Writer {
     }
 }
 
+/// The lengths of the headers of the write-ahead log and of each frame in it.
+const LOG_HEADER: u64 = 32;
+const FRAME_HEADER: u64 = 24;
+
+/// Accepts that a file is shorter than before if it holds everything that SQLite has put there: as many pages as the database
+/// says that it has, and as many frames as the log has according to its index, which is in memory.
+pub(super) async fn accept_if_complete(files: &Files, connection: &mut Writer) -> Result<()> {
+    let Some([database, log]) = files.shrunk() else { return Ok(()) };
+    let Some([page_size, _]) = files.stated().filter(|[_, length]| database >= *length) else { return Ok(()) };
+    let checkpoint = connection.row(Statement::new("PRAGMA wal_checkpoint(PASSIVE)")).await?;
+    let frames = u64::try_from(checkpoint.integer::<i64>("log")?).unwrap_or(0);
+    let needed = if frames == 0 { 0 } else { LOG_HEADER + frames.saturating_mul(FRAME_HEADER + page_size) };
+    if log >= needed {
+        files.accept([database, log]);
+    }
+    Ok(())
+}
+
 /// A transaction of the writing connection.
 pub(super) struct SqliteTransaction {
     /// `None` once the transaction is committed.
@@ -91,7 +109,10 @@ impl Connection for SqliteTransaction {
 impl Transaction for SqliteTransaction {
     async fn commit(mut self: Box<Self>) -> Result<()> {
         self.connection()?.run(Statement::new("COMMIT")).await?;
-        self.connection = None;
+        if let Some(mut connection) = self.connection.take() {
+            // The commit may have made a checkpoint.
+            accept_if_complete(&self.files, &mut connection).await?;
+        }
         // Checked again, so that nothing is acknowledged that was written to a file which had just been removed.
         self.files.check()
     }
