@@ -149,15 +149,20 @@ impl RepetitionFinder {
         let new = || Box::new(Memory { recent: [0; RECENT], seen_at: [0; RECENT] });
         let memory = self.memory.get_or_insert_with(new);
         let seen_at = memory.note(position, word, self.sequence);
+        let distance = u32::from((position as u16).wrapping_sub(seen_at));
         if self.period > 0 && memory.word(position.wrapping_sub(self.period)) == word {
             self.run += 1;
             if self.run > CLASSIFIED_FROM {
                 self.tally.add(word, shape);
+                // A wrong place in the table may have made a multiple of the period look like it.
+                let is_part = distance > 0 && distance < self.period && self.period.is_multiple_of(distance);
+                if is_part && repeated(memory, position, distance).1 == LOOK_BACK {
+                    (self.period, self.run) = (distance, LOOK_BACK);
+                }
                 self.judge();
             }
             return;
         }
-        let distance = u32::from((position as u16).wrapping_sub(seen_at));
         (self.period, self.run) = repeated(memory, position, distance);
         self.tally = Tally::default();
     }

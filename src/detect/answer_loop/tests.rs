@@ -160,6 +160,20 @@ pub(crate) fn letters(mut number: usize) -> String {
     word
 }
 
+#[test]
+fn a_multiple_of_the_period_is_not_taken_for_it_for_long() {
+    // After the change, the table finds the sixteen words before it by chance at ten times the period.
+    let before =
+        "wf wb wd wc wyjb 再 woi wb wyc wc wb w w wd w w w w w w w w wb w wb wb wb wb wb wb wc weg 再 wd w wzv w 再";
+    let round = "再 wc wb w w wd w w w w w w w w wb w wb wb wb wb wb wb wc weg 再 wd w wzv w 再";
+    let changed = round.replace("wzv w", "wzv changed");
+    let rounds: Vec<&str> = [before].into_iter().chain([round; 8]).chain([&*changed]).chain([round; 15]).collect();
+    let text = rounds.join(" ");
+    let first = naive::first_loop(&text, MIN_WORDS).unwrap();
+    let words = naive::words(&text);
+    assert!(find(&words[..first + 30].join(" ")).is_some(), "at most a round later than it is there");
+}
+
 /// Text that repeats more or less: a beginning, many rounds with few different words, perhaps a change in one of them.
 fn repetitive() -> impl Strategy<Value = String> {
     let word = prop_oneof![
